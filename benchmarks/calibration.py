@@ -65,7 +65,7 @@ from tnvmc.operators.spin import SIGMA_Z
 from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.problem import SampleInfo
-from tnvmc.sampling.snapshots import join
+from tnvmc.sampling.workers import join
 from tnvmc.vmc.measurement import FRESH_BURN, in_parts
 from tnvmc.vmc.neighbours import energy_with_neighbours, with_distance
 

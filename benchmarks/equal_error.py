@@ -41,7 +41,7 @@ from tnvmc.estimate.observables import local_energy
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
 from tnvmc.sampling.problem import Point, Problem
-from tnvmc.sampling.snapshots import measure_configs
+from tnvmc.sampling.workers import measure_configs
 
 SCHEMES: dict[str, Callable[[int], Scheme]] = {
     "SRC": SRC,

@@ -31,7 +31,7 @@ from tnvmc.backend.random import uniforms
 from tnvmc.estimate.observables import local_energy
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
-from tnvmc.sampling.snapshots import tables_in
+from tnvmc.sampling.workers import tables_in
 
 ROWS = [  # L, D, chi, walkers on the GPU, walkers on the core
     (8, 4, 8, 32768, 128),

@@ -35,7 +35,7 @@ from tnvmc.estimate.observables import local_energy, off_diagonal_energy
 from tnvmc.estimate.reliability import closure_threshold
 from tnvmc.estimate.statistics import Estimate, estimate_samples
 from tnvmc.sampling.problem import Point, Problem
-from tnvmc.sampling.snapshots import measure_configs
+from tnvmc.sampling.workers import measure_configs
 from tnvmc.vmc.measurement import MeasurementPlan, measure
 
 RECORDS = Path(__file__).parents[1] / "records"

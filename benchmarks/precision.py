@@ -30,7 +30,7 @@ from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.statistics import estimate
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.problem import Point, Problem
-from tnvmc.sampling.snapshots import measure_configs
+from tnvmc.sampling.workers import measure_configs
 
 ROWS = [(6, 3, 9), (8, 4, 8), (8, 4, 16), (10, 6, 12)]
 WAYS = ("double", "single")

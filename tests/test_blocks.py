@@ -22,7 +22,7 @@ from tnvmc.app import cli  # noqa: F401  registers the commands
 from tnvmc.app.command_line import make_parser
 from tnvmc.lattice import GRIDS
 from tnvmc.report.live import step_numbers
-from tnvmc.series.kinds import KINDS
+from tnvmc.series.machine import KINDS
 from tnvmc.settings.build import build_lattice
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import read_toml, validate, with_overrides

@@ -21,8 +21,7 @@ from tnvmc.estimate.observables import local_energy
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
-from tnvmc.sampling.snapshots import tables_in
-from tnvmc.sampling.workers import chunks
+from tnvmc.sampling.workers import chunks, tables_in
 
 pytestmark = pytest.mark.gpu
 

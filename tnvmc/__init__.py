@@ -101,8 +101,8 @@ def _network(name: str) -> Any:
         module = importlib.import_module(f"tnvmc.ansatz.neural.{_NETWORKS[name]}")
     except ImportError as error:
         raise ImportError(
-            f"tnvmc.{name} needs JAX and Flax, which cannot be imported here ({error}); install them "
-            "with: pip install 'jax>=0.10,<0.11' 'flax>=0.12.8,<0.13'"
+            f"tnvmc.{name} needs JAX and Flax, which cannot be imported here ({error}); install "
+            "them with: pip install 'jax>=0.10,<0.11' 'flax>=0.12.8,<0.13'"
         ) from None
     return getattr(module, name)
 

@@ -3,10 +3,10 @@
 >>> ax = tnvmc.plot.history({"D = 2": first, "D = 3": second}, against="seconds")  # doctest: +SKIP
 >>> ax.figure.savefig("energy.pdf")  # doctest: +SKIP
 
-Every function draws into `ax`, or into axes of a new figure of pyplot, and gives the axes.  A run is
-what `load_run` gives, or the path of its folder; observables are a run or the dict of its
-observables.json.  What cannot be drawn is a `ValueError` that says what is lacking.  Where files of a
-run are damaged or of an earlier step there is an `UnreliableWarning`.
+Every function draws into `ax`, or into axes of a new figure of pyplot, and gives the axes.  A run
+is what `load_run` gives, or the path of its folder; observables are a run or the dict of its
+observables.json.  What cannot be drawn is a `ValueError` that says what is lacking.  Where files of
+a run are damaged or of an earlier step there is an `UnreliableWarning`.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def correlations(found: Any, ax: Axes = None, site: int | None = None) -> Axes:
 
 
 def correlation_map(found: Any, ax: Axes = None, site: int | None = None) -> Axes:
-    """Draw the correlation of one site with the others on the lattice; otherwise as `correlations`."""
+    """Draw the correlation of one site with the others on the lattice; else as `correlations`."""
     measured = _pairs("correlation_map", found, site)
     return _into(ax, lambda axes: pairs.draw_correlation_map(axes, measured))
 
@@ -151,7 +151,7 @@ def chi(found: Any, ax: Axes = None) -> Axes:
 
 
 def _into(ax: Axes, draw: Callable[[Axes], str | None], name: str = "") -> Axes:
-    """Draw into axes, or into new ones in the style of all pictures; what is lacking is an error."""
+    """Draw into axes, or into new ones in the common style; what is lacking is an error."""
     made = None
     if ax is None:
         _choose_backend()

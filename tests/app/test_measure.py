@@ -204,57 +204,21 @@ def test_chains_give_errors_and_can_be_read_again(
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("n_walkers", [16, 96])
-def test_with_another_sampler_than_the_run(make: Any, n_walkers: int) -> None:
-    """Walkers may be fewer or more, and an enumeration may become chains and back."""
+def test_all_configurations_instead_of_chains(make: Any) -> None:
     folder = make(sampler=CHAINS)
-    exact = measure_run(folder, Asked(overrides=("sampler.kind='enumerate'",)))
+    exact = measure_run(folder, Asked(enumerate=True))
+    assert exact["drawn"] == exact["measured"]["samples"]["drawn"] == "enumerate"
     assert close(
         exact["correlations"]["SS"]["mean"], Dense(folder, 0).matrix(DOT, 0.75 * np.eye(2))
     )
-    drawn = measure_run(folder, Asked(192, overrides=(f"sampler.n_walkers={n_walkers}",)))
+    drawn = measure_run(folder, Asked(192))
     assert drawn["n_samples"] == 192
     gap = drawn["energy"]["mean"] - exact["energy"]["mean"]
     assert 0 < abs(gap) < 5 * drawn["energy"]["error"]
 
 
 @pytest.mark.whole
-def test_another_contraction_says_nothing_of_the_last_update(make: Any) -> None:
-    """Steps by SRC, a measurement by ZipUp with hardly a bond: another psi of the same theta."""
-    folder = make(shape="4, 4", sampler=CHAINS)
-    assert main(["run", "--resume", str(folder), "--set", "optimizer.steps=4"]) == 0
-    cut = ("contraction.scheme='zipup'", "contraction.chi=1", "measure.chi=1")
-    found = measure_run(folder, Asked(64, pair_samples=0, overrides=cut))
-    codes = [each["code"] for each in found["diagnostics"]]
-    assert "measured_before_last_update" not in codes
-    assert (found["scheme"], found["chi"]) == ("zipup", 1)
-
-
-@pytest.mark.whole
-@pytest.mark.parametrize("sampler", [CHAINS, 'kind = "direct"\nn_samples = 64'])
-def test_walkers_of_another_magnetisation_than_the_run(make: Any, sampler: str) -> None:
-    """They used to stay in that of the run, and its energy was given for the other one."""
-    folder = make(sampler=sampler)
-    exact = measure_run(
-        folder, Asked(overrides=("sampler.kind='enumerate'", "sampler.magnetisation=2"))
-    )
-    chains = ("sampler.kind='metropolis'", "sampler.n_walkers=64", "sampler.magnetisation=2")
-    drawn = measure_run(folder, Asked(512, pair_samples=0, overrides=chains))
-    gap = drawn["energy"]["mean"] - exact["energy"]["mean"]
-    assert 0 < abs(gap) < 5 * drawn["energy"]["error"] < 0.5
-    assert [found["code"] for found in exact["diagnostics"]] == ["above_reference"]
-    # Of few draws the slowest of all pairs may be told; nothing else may.
-    assert {found["code"] for found in drawn["diagnostics"]} <= {
-        "above_reference",
-        "walkers_disagree",
-    }
-
-
-@pytest.mark.whole
-@pytest.mark.parametrize("n_walkers", [64, 96])
-def test_walkers_that_have_not_moved_or_begin_together_walk_first(
-    make: Any, monkeypatch: pytest.MonkeyPatch, n_walkers: int
-) -> None:
+def test_walkers_that_have_not_moved_walk_first(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     n_burn = []
     draw = Sampler.draw
 
@@ -264,7 +228,7 @@ def test_walkers_that_have_not_moved_or_begin_together_walk_first(
 
     run = make("heisenberg", "2, 2", CHAINS)
     monkeypatch.setattr(Sampler, "draw", counted)
-    measure_run(run, Asked(pair_samples=0, overrides=(f"sampler.n_walkers={n_walkers}",)))
+    measure_run(run, Asked(pair_samples=0))
     assert n_burn[0] == FRESH_BURN
 
 
@@ -303,9 +267,7 @@ def test_direct_draws_and_symmetries(make: Any) -> None:
     mean, error = (np.array(drawn["correlations"]["SS"][key]) for key in ("mean", "error"))
     gap = ((mean - dense) / np.maximum(error, 1e-12))[np.triu_indices(6, k=1)]
     assert np.abs(gap).max() < 5
-    exact = measure_run(
-        folder, Asked(overrides=("sampler.kind='enumerate'", "measure.symmetrise=['spin']"))
-    )
+    exact = measure_run(folder, Asked(enumerate=True, overrides=("measure.symmetrise=['spin']",)))
     assert exact["symmetry"] == ["spin"]
     assert np.abs(exact["sites"]["Sz"]["mean"]).max() < EXACT
 
@@ -327,12 +289,11 @@ def test_a_network_is_symmetrised(make: Any, capsys: pytest.CaptureFixture[str])
     assert main(["measure", "run", "--n-samples", "512"]) == 0
     drawn = strict(Path("run"))
     assert drawn["symmetry"] == ["spin"] and drawn["drawn"] == "chains"
-    exact = measure_run("run", Asked(overrides=("sampler.kind='enumerate'",)))
+    exact = measure_run("run", Asked(enumerate=True))
     assert np.abs(exact["sites"]["Sz"]["mean"]).max() < EXACT
     gap = drawn["energy"]["mean"] - exact["energy"]["mean"]
     assert 0 < abs(gap) < 5 * drawn["energy"]["error"]
     assert "leave out --direct" in complaint(capsys, "run", "--direct")
-    assert "take sampler.n_replicas = 1" in complaint(capsys, "run", *tempered)
     assert main(["run", "rbm.toml", "--out", "other", *symmetric, *tempered]) == 2
     assert "take sampler.n_replicas = 1" in capsys.readouterr().err
     assert not Path("other").exists()
@@ -407,7 +368,8 @@ def test_bad_input(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert "must be 1 or larger" in complaint(capsys, "run", "--n-samples", "0")
     assert "must be 1 or larger" in complaint(capsys, "run", "--chi", "-3")
     assert "did you mean" in complaint(capsys, "run", "--set", "measure.n_sample=3")
-    assert "another problem" in complaint(capsys, "run", "--set", "ansatz.D=3")
+    for other in ("ansatz.D=3", "lattice.shape=[3, 3]", "sampler.n_walkers=8"):
+        assert "changes of [measure]" in complaint(capsys, "run", "--set", other)
     image = (folder / "checkpoint.h5").read_bytes()
     (folder / "checkpoint.h5").write_bytes(image[: len(image) // 2])
     assert "damaged" in complaint(capsys, "run")
@@ -428,7 +390,7 @@ def test_4x4_heisenberg_within_four_sigma_of_its_exact_values(make: Any, tmp_pat
     Path("long.toml").write_text(text.replace("n_samples = 64\n[run]", "n_samples = 4096\n[run]"))
     assert main(["run", "long.toml", "--out", "run"]) == 0
     drawn = measure_run("run", Asked(pair_samples=2048))
-    exact = measure_run("run", Asked(overrides=("sampler.kind='enumerate'",)))
+    exact = measure_run("run", Asked(enumerate=True))
     assert exact["n_samples"] == 12870
     gaps = []
     for path in (
@@ -559,10 +521,10 @@ def test_what_another_measurement_would_lose_is_set_aside(make: Any) -> None:
     assert {k: v for k, v in read_json(kept).items() if k != "seconds"} == {
         k: v for k, v in many.items() if k != "seconds"
     }
-    sector = ("sampler.magnetisation=2",)
-    other = measure_run(folder, Asked(64, pair_samples=0, overrides=sector), told.append)
-    assert told[-1].values["reason"] == "magnetisation"
-    assert set(other["correlations"]) == {"SzSz"}  # those of the other sector are not taken over
+    even = ("measure.symmetrise=['spin']",)
+    other = measure_run(folder, Asked(64, pair_samples=0, overrides=even), told.append)
+    assert told[-1].values["reason"] == "symmetry"
+    assert set(other["correlations"]) == {"SzSz"}  # those of the other state are not taken over
     assert (folder / "observables-step-0-2.json").exists()
 
 

@@ -36,7 +36,7 @@ def content(
 def test_the_first_measurement_stands_alone() -> None:
     fresh = content()
     found = merged(fresh, None)
-    assert (found.content, found.kept, found.aside) == (fresh, (), None)
+    assert (found.content, found.unchanged, found.aside) == (fresh, (), None)
 
 
 def test_what_is_not_measured_again_stays_with_how_it_was_measured() -> None:
@@ -53,8 +53,8 @@ def test_what_is_not_measured_again_stays_with_how_it_was_measured() -> None:
     assert made["measured"]["pairs"] == pairs and made["measured"]["operators"]["ring"] == ring
     assert made["diagnostics"] == [slow]
     assert found.aside is None
-    assert [each.values["observable"] for each in found.kept] == ["SS", "ring"]
-    assert found.kept[0].values == {"observable": "SS", "n_samples": 512, "chi": 6, "seed": 4}
+    assert [each.values["observable"] for each in found.unchanged] == ["SS", "ring"]
+    assert found.unchanged[0].values == {"observable": "SS", "n_samples": 512, "chi": 6, "seed": 4}
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_another_operator_of_the_same_name_is_not_replaced_in_silence() -> None:
 def test_other_states_are_never_mixed(differs: dict[str, Any], why: str) -> None:
     fresh, held = content(), content(record(), {"ring": record()}, mark="old", **differs)
     found = merged(fresh, held)
-    assert (found.content, found.kept, found.aside) == (fresh, (), why)
+    assert (found.content, found.unchanged, found.aside) == (fresh, (), why)
 
 
 def test_a_file_that_does_not_tell_its_state_is_set_aside() -> None:

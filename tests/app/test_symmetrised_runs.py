@@ -21,7 +21,7 @@ from tnvmc.exact import symmetric_levels
 from tnvmc.lattice import square
 from tnvmc.operators.models import heisenberg
 from tnvmc.operators.symmetry import symmetry_group
-from tnvmc.series.kinds import COMPARISON
+from tnvmc.series.machine import COMPARISON
 from tnvmc.settings.build import build_ansatz, build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.described import described

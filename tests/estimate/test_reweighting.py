@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from tnvmc.estimate.reweighting import Remeasured, chi_points
+from tnvmc.trust.chi_scan import Remeasured, chi_points
 
 RNG = np.random.default_rng
 SIGMAS = 4.0  # chance alone fails a check once in 16 000 runs, and the seeds are fixed

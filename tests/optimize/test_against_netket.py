@@ -12,7 +12,7 @@ from tnvmc.jacobian.centered import CenteredJacobian
 from tnvmc.lattice import square
 from tnvmc.operators.models import j1j2
 from tnvmc.optimize.sr import SR
-from tnvmc.sampling.snapshots import measure_configs
+from tnvmc.sampling.workers import measure_configs
 
 nk = pytest.importorskip("netket")
 

@@ -9,11 +9,11 @@ import pytest
 
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.report.figures.series import draw_series
-from tnvmc.report.series import headline, markdown, plain_text
+from tnvmc.report.show import headline, markdown, plain_text
 from tnvmc.series.comparison import ComparedRun
 from tnvmc.series.kind import SeriesTable
-from tnvmc.series.kinds import COMPARISON, KINDS, SCAN, SECTORS, STARTS
 from tnvmc.series.level_checks import SectorRow
+from tnvmc.series.machine import COMPARISON, KINDS, SCAN, SECTORS, STARTS
 from tnvmc.series.scan import ScanRow
 from tnvmc.series.several_starts import StartRow, StartTable
 from tnvmc.trust.gaps import Gap

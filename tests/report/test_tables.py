@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tnvmc.report.tables import in_columns, terminal_width
+from tnvmc.report.numbers import in_columns, terminal_width
 
 CELLS = st.text("abc-+.0123456789", min_size=1, max_size=30)
 TABLES = st.integers(2, 8).flatmap(

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.compare_files import data
-from tnvmc.series import blocks
 from tnvmc.series import comparison as compare_file
+from tnvmc.series import expansion
 from tnvmc.series.budget import MOST_STEPS, measured_samples
 from tnvmc.series.kind import Series
-from tnvmc.series.kinds import COMPARISON
+from tnvmc.series.machine import COMPARISON
 from tnvmc.settings.load import read_toml, with_overrides
 from tnvmc.settings.problems import ConfigError, ConfigProblem
 
@@ -98,7 +98,7 @@ def test_networks_take_no_part_in_what_is_shared_of_contractions(
 def test_threads_do_not_hold_back_tensor_networks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """JAX takes all cores, so it matters where networks share a budget of seconds."""
     monkeypatch.setattr(compare_file, "check_alike", lambda *_: None)
-    monkeypatch.setattr(blocks, "available_cores", lambda: 4)
+    monkeypatch.setattr(expansion, "available_cores", lambda: 4)
     settings = data() | {"compare": {"seconds": 9}, "run": {"threads": 3}}
     comparison(settings)
     settings["ansatz"][0] = {"name": "RBM", "kind": "rbm"}

@@ -16,7 +16,7 @@ from tnvmc.app import series as app
 from tnvmc.app.cli import main
 from tnvmc.app.run import run_file
 from tnvmc.report.figures import style
-from tnvmc.series.kinds import KINDS
+from tnvmc.series.machine import KINDS
 from tnvmc.session.vmc import VMC
 from tnvmc.storage.run_folder import SERIES, RunFolder
 from tnvmc.vmc.step import OptimisationFailed

@@ -13,10 +13,9 @@ import pytest
 from tests.compare_files import data
 from tnvmc._version import __version__
 from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.series.budget import seconds_per_effective_sample
 from tnvmc.series.kind import Series
-from tnvmc.series.kinds import COMPARISON
-from tnvmc.series.machine import tabulated
-from tnvmc.series.sample_costs import seconds_per_effective_sample
+from tnvmc.series.machine import COMPARISON, tabulated
 from tnvmc.settings.config import Settings
 from tnvmc.storage.run_files import Run
 from tnvmc.trust.reference import Reference

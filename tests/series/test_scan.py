@@ -16,7 +16,7 @@ from tnvmc.lattice.grids import square
 from tnvmc.operators.models import tfim
 from tnvmc.report.figures import style
 from tnvmc.series.kind import Series
-from tnvmc.series.kinds import SCAN
+from tnvmc.series.machine import SCAN
 from tnvmc.series.observed import observed_value
 from tnvmc.series.scan import ScanRow, concave
 from tnvmc.settings.load import with_overrides

@@ -10,7 +10,7 @@ import pytest
 
 from tests.sector_files import data
 from tnvmc.series.kind import Series
-from tnvmc.series.kinds import COMPARISON, SECTORS
+from tnvmc.series.machine import COMPARISON, SECTORS
 from tnvmc.settings.load import load, with_overrides
 from tnvmc.settings.problems import ConfigError
 

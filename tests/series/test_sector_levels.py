@@ -11,7 +11,7 @@ from tests.sector_files import data
 from tnvmc.lattice.grids import square
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.models import heisenberg
-from tnvmc.series.kinds import SECTORS
+from tnvmc.series.machine import SECTORS
 from tnvmc.series.sector_levels import sector_references
 
 ODD = {"symmetrise": ["spin"], "characters": {"spin inversion": -1}}

@@ -14,7 +14,7 @@ from tnvmc.app import series as app
 from tnvmc.app.cli import main
 from tnvmc.app.run import run_file
 from tnvmc.report.figures import style
-from tnvmc.series.kinds import STARTS
+from tnvmc.series.machine import STARTS
 from tnvmc.session.vmc import VMC
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.run_files import measured_hash

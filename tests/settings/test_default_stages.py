@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tnvmc.optimize.average import most_parameters
-from tnvmc.series.kinds import COMPARISON
+from tnvmc.series.machine import COMPARISON
 from tnvmc.settings.build import build_ansatz, build_operator
 from tnvmc.settings.config import Settings
 from tnvmc.settings.defaults import complete

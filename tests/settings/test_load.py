@@ -9,7 +9,7 @@ import pytest
 import tomli_w
 
 from tests.settings.complaints import problems, told
-from tnvmc.series.kinds import KINDS
+from tnvmc.series.machine import KINDS
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import load, read_toml, validate
 from tnvmc.settings.problems import ConfigError

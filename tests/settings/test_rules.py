@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.settings.complaints import problems, told
-from tnvmc.series.kinds import SECTORS
+from tnvmc.series.machine import SECTORS
 from tnvmc.settings import checks
 from tnvmc.settings.build import build_ansatz, build_operator, build_sampler
 from tnvmc.settings.checks import check_symmetries
@@ -47,7 +47,7 @@ def data(
         ("cnn", "sampler.kind=direct", ("sampler.kind", "conflict", "direct")),
         ("dimer", "sampler.kind=direct", ("sampler.kind", "conflict", "direct")),
         ("product", "contraction.chi=4", ("contraction.chi", "conflict")),
-        ("product", "ansatz.D=2", ("ansatz.D", "not_allowed", 2)),
+        ("product", "ansatz.D=2", ("ansatz.D", "foreign_key")),
         ("rnn", "ansatz.init=simple_update", ("ansatz.init", "not_allowed", "simple_update")),
         ("rnn", "ansatz.magnetisation=2", ("ansatz.magnetisation", "conflict", 2)),
         ("rnn", "ansatz.average=['turn']", ("ansatz.average", "not_allowed", ["turn"])),

@@ -130,8 +130,8 @@ def test_a_missing_a_doubled_and_a_changed_line_are_found(tmp_path: Path) -> Non
     content = path.read_bytes()
     lines = content.splitlines(keepends=True)
     for bad, words in (
-        (lines[:2] + lines[3:], "step 2 is missing"),
-        (lines[:3] + lines[2:], "step 2 is followed by one that was there already"),
+        (lines[:2] + lines[3:], "line 3 is damaged"),
+        (lines[:3] + lines[2:], "line 4 is damaged"),
         ([*lines[:3], lines[3].replace(b"-9.0", b"-9.1"), *lines[4:]], "line 4 is damaged"),
         (lines[:4], "tells of 4 steps, the checkpoint of 5"),
         ([*lines[:3], b"null\n", *lines[4:]], "line 4 is damaged"),

@@ -53,7 +53,6 @@ def _without(key: str) -> dict[str, Any]:
         ("history.jsonl", b"{}\n", Damage("history.jsonl", "bad_line", "", 1, 0)),
         ("history.jsonl", LINE + b"{}", Damage("history.jsonl", "bad_line", "", 2, 0)),
         ("history.jsonl", LINE + LINE, Damage("history.jsonl", "bad_line", "", 2, 0)),
-        ("history.jsonl", line(1), Damage("history.jsonl", "bad_line", "", 1, 0)),
         (
             "history.jsonl", LINE.replace(b"0.5", b"0.6"),
             Damage("history.jsonl", "bad_line", "", 1, 0),

@@ -20,7 +20,7 @@ from tnvmc.lattice import chain, square
 from tnvmc.operators.models import heisenberg
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.enumerate import Enumerate
-from tnvmc.sampling.snapshots import measure_configs
+from tnvmc.sampling.workers import measure_configs
 from tnvmc.session.vmc import VMC
 from tnvmc.trust.chi_scan import default_chis, scan_chi
 from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure

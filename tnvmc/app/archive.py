@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tomli_w
 
-from tnvmc.app.stages import measured_point, restored
+from tnvmc.app.stored_run import measured_point, restored
 from tnvmc.settings.load import load_in_place
 from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.run_files import OBSERVABLES, is_finished, moved, read_run
@@ -33,9 +33,8 @@ _COPIED = (HISTORY, OBSERVABLES)
 def archive_run(path: str | Path, archive: str | Path) -> Path:
     """Write the settings, history, results and measured state of a finished run to another folder.
 
-    All commands take that folder as they take the run, but it cannot be resumed: its checkpoint holds
-    the parameters that were measured, and the walkers, and nothing of what further steps would need.
-    `run.out` is the name of the archive there.
+    All commands take that folder as they take the run, but it cannot be resumed: its checkpoint
+    holds the measured parameters and the walkers alone.  `run.out` there is the archive's name.
 
     Raises:
         FolderError: no finished run, one that was continued after its measurement, files of several
@@ -52,7 +51,8 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
     provenance = check_tied(path)
     if not is_finished(read_run(path)):
         raise FolderError(
-            f"{path}: {RESULT} is not that of its last step; measure it with: tnvmc run --resume {path}"
+            f"{path}: {RESULT} is not that of its last step; measure it with: "
+            f"tnvmc run --resume {path}"
         )
     run = restored(path, load_in_place(path))
     vmc = run.vmc

@@ -96,7 +96,7 @@ def _require_source(options: argparse.Namespace, verb: str) -> None:
     ),
 )
 def _compare(options: argparse.Namespace) -> int:
-    from tnvmc.series.kinds import COMPARISON
+    from tnvmc.series.machine import COMPARISON
 
     _require_source(options, "compare")
     return _make(options, COMPARISON)
@@ -134,7 +134,8 @@ def _exact(options: argparse.Namespace) -> None:
         help="do not measure S.S of all pairs",
     ),
     option("--chi", type=int, help="boundary bond dimension"),
-    option("--direct", action="store_true", help="independent draws with weights instead of chains"),
+    option("--direct", action="store_true", help="independent weighted draws instead of chains"),
+    option("--enumerate", action="store_true", help="all configurations instead of samples"),
     repeated(
         "--operator", metavar="FILE.toml", dest="operators", help="an operator of your own"
     ),
@@ -149,7 +150,7 @@ def _measure(options: argparse.Namespace) -> None:
     with termination_as_exception():
         asked = Asked(
             options.n_samples, options.chi, options.pair_samples,
-            tuple(options.operators), tuple(options.overrides), options.direct,
+            tuple(options.operators), tuple(options.overrides), options.direct, options.enumerate,
         )  # fmt: skip
         told: list[Diagnostic] = []
         with told_in_logs(), work():
@@ -160,14 +161,14 @@ def _measure(options: argparse.Namespace) -> None:
 @command(
     "measure a finished run again, at several chi",
     FOLDER,
-    repeated("--chi", type=int, help="boundary bond dimension, in addition to the one of the measurement"),
+    repeated("--chi", type=int, help="boundary bond dimension, besides that of the measurement"),
     option("--n-samples", metavar="N", type=int, help="samples at each chi"),
     option(
         "--double-layer", choices=("auto", "yes", "no"), default="auto",
-        help="also compute the energy without samples, by the double layer of a PEPS (default: if it takes "
-        "two minutes at most)",
+        help="also compute the energy without samples, by the double layer of a PEPS (default: if "
+        "it takes two minutes at most)",
     ),
-    repeated("--double-chi", metavar="CHI", type=int, help="boundary bond dimension of the double layer"),
+    repeated("--double-chi", metavar="CHI", type=int, help="bond dimension of the double layer"),
 )  # fmt: skip
 def _converge(options: argparse.Namespace) -> None:
     from dataclasses import replace
@@ -219,11 +220,11 @@ def _show(options: argparse.Namespace) -> int:
     option(
         "--what", metavar="NAMES",
         help="energy, relative_error, variance, acceptance, closure_spread, convergence, lattice, "
-        "correlations, structure_factor, chi, zero_variance, bond_dimension (default: all that have data)",
+        "correlations, structure_factor, chi, zero_variance, bond_dimension (default: all)",
     ),
     option(
         "--against", choices=("step", "seconds"),
-        help="abscissa of the histories (default: step; for convergence seconds, for several runs both)",
+        help="abscissa of histories (default: step; of convergence seconds, of several runs both)",
     ),
     option("--site", metavar="I", type=int, help="site whose correlations are drawn"),
 )  # fmt: skip
@@ -252,8 +253,8 @@ def _plot_series(options: argparse.Namespace, title: str) -> None:
         if getattr(options, name) not in (None, []):
             option = "RUNDIR" if name == "others" else f"--{name}"
             raise PictureError(
-                f"{options.folder}: holds {title}, which has pictures of its own, without {option}; "
-                f"draw the runs as tnvmc plot {options.folder}/NAME ..."
+                f"{options.folder}: holds {title}, which has pictures of its own, without {option}"
+                f"; draw the runs as tnvmc plot {options.folder}/NAME ..."
             )
     _tell_pictures(redraw_series(options.folder, options.out, options.format))
 
@@ -281,7 +282,8 @@ def _report(options: argparse.Namespace) -> None:
     if (kind := kind_of_folder(options.folder)) is not None:
         if options.varbench or options.out is not None:
             raise ReportError(
-                f"{options.folder}: holds {kind.title}, which has a table; omit --out and --varbench"
+                f"{options.folder}: holds {kind.title}, which has a table; omit --out and "
+                "--varbench"
             )
         print(f"written to {' and '.join(map(str, retabulate_series(options.folder)))}")
         return

@@ -143,7 +143,7 @@ _TRACEBACK = option("--traceback", action="store_true", help="show the traceback
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command of `app.cli`, on all ranks there are, and give its exit status; bad input: 2."""
+    """Run a command of `app.cli`, on all ranks there are, and give its exit status."""
     open_streams()
     return on_all_ranks(lambda: _run(arguments))
 
@@ -171,7 +171,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def on_all_ranks(command: Callable[[], int]) -> int:
-    """Run a command on the ranks that a launcher (mpiexec, srun) started; alone where there is none.
+    """Run a command on the ranks that a launcher (mpiexec, srun) started, or alone.
 
     Rank 0 runs it and the others help; its exit status is given on every rank.
     """
@@ -208,6 +208,6 @@ def _world(size: int) -> Ranks | str:
     if ranks.size == size:
         return ranks
     return (
-        f"the launcher started {size} processes, of which the MPI of mpi4py sees {ranks.size}; use the "
-        "mpiexec or srun that belongs to it, or build mpi4py with the MPI of this cluster"
+        f"the launcher started {size} processes, of which the MPI of mpi4py sees {ranks.size}; use "
+        "the mpiexec or srun that belongs to it, or build mpi4py with the MPI of this cluster"
     )

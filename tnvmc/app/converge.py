@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tnvmc.app.stages import plan_of, restored
+from tnvmc.app.stored_run import plan_of, restored
 from tnvmc.report.describe import damage_text
 from tnvmc.session.vmc import converge
 from tnvmc.settings.load import load_in_place

@@ -9,9 +9,9 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.exact import Sector, check_size, exact_ground_state, exact_levels
 from tnvmc.operators.term import Operator
 from tnvmc.report.describe import symmetries_text
-from tnvmc.report.tables import in_columns, terminal_width
+from tnvmc.report.numbers import in_columns, terminal_width
 from tnvmc.series.kind import Series
-from tnvmc.series.kinds import SCAN, SECTORS
+from tnvmc.series.machine import SCAN, SECTORS
 from tnvmc.series.sector_levels import sector_references
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.config import Settings
@@ -26,8 +26,8 @@ def exact_text(path: Path, overrides: Sequence[str] = (), sector: int | None = N
     """Diagonalise what a settings file describes, and write what was found.
 
     Of a file with [[sector]] or [scan] the energy of each; with [[orthogonal]] also the level that
-    its run is compared with.  `sector` is twice the total Sz; the smallest by default, or that of the
-    file where it has [[orthogonal]].
+    its run is compared with.  `sector` is twice the total Sz; the smallest by default, or that of
+    the file where it has [[orthogonal]].
 
     Raises:
         ConfigError: settings that cannot be used, or sectors that all take more than seconds.
@@ -65,7 +65,8 @@ def _of_run(settings: Settings, operator: Operator, sector: int | None) -> Itera
         lower = "the ground state" if level == 1 else f"the {level} lowest levels"
         text = "none: the sector has fewer states"
         if len(levels) > level:
-            text = f"{fixed(float(levels[level]), 12)}  (if [[orthogonal]] keeps {lower}; its runs are not read)"
+            note = f"(if [[orthogonal]] keeps {lower}; its runs are not read)"
+            text = f"{fixed(float(levels[level]), 12)}  {note}"
         yield f"{f'level {level + 1}':<16} {text}"
 
 

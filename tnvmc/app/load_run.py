@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tnvmc.ansatz.protocol import Ansatz
-from tnvmc.app.stages import restored
+from tnvmc.app.stored_run import check_overrides, restored
 from tnvmc.backend.calls import as_path
 from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.operators.term import Operator
@@ -41,8 +41,6 @@ from tnvmc.storage.run_folder import (
     check_tied,
 )
 from tnvmc.vmc.history import History
-
-_FREE = ("run", "measure")  # sections that change nothing of what the state is
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,19 +76,19 @@ class LoadedRun(Shown):
     def vmc(self) -> VMC:
         """The state after the last step of the checkpoint, restored when it is first asked for.
 
-        Its energy is that of result.json, bit for bit, where it is measured as the run was.  From an
-        archive the rule begins anew.
+        Its energy is that of result.json, bit for bit, where it is measured as the run was.  From
+        an archive the rule begins anew.
 
         Raises:
-            FolderError: no checkpoint, or one that is damaged or of another run; a run from Python of
-                which settings do not describe all (`own`).
+            FolderError: no checkpoint, or one that is damaged or of another run; a run from Python
+                of which settings do not describe all (`own`).
         """
         if self.settings is None or self.operator is None:
             raise FolderError(f"{self.path}: {only_in_python(self.path, self.own)}")
         if not (self.path / CHECKPOINT).is_file():
             raise FolderError(
-                f"{self.path}: holds no state to measure ({CHECKPOINT} is missing); its history and "
-                "result can be read"
+                f"{self.path}: holds no state to measure ({CHECKPOINT} is missing); its history "
+                "and result can be read"
             )
         try:
             check_tied(self.path)
@@ -156,17 +154,12 @@ def load_run(path: str | Path, overrides: Sequence[str] = ()) -> LoadedRun:
         FolderError: no run there, files of several runs, or settings that cannot be read.
 
     Warns:
-        UnreliableWarning: for each file that is damaged or does not belong to the run, which is left
-            out; for a result or observables of an earlier step than the run has reached.
+        UnreliableWarning: for each file that is damaged or does not belong to the run, which is
+            left out; for a result or observables of an earlier step.
     """
     path = as_path("load_run", path)
     check_run_folder(path)
-    for override in overrides:
-        if override.split(".")[0].strip() not in _FREE:
-            raise FolderError(
-                f"{path}: override {override!r}: a state that is loaded takes those of "
-                f"{' and '.join(f'[{name}]' for name in _FREE)}"
-            )
+    check_overrides(path, overrides)
     files = read_run(path)
     settings = operator = None
     if own_parts(files.config):
@@ -188,8 +181,8 @@ def _history(files: Run, n_sites: int, units: str) -> History:
         return History.from_lines(files.history, n_sites, units)
     except (KeyError, TypeError, ValueError) as error:
         raise FolderError(
-            f"{files.path}: the history holds a line that is no record of a step ({error!r}); was it "
-            "written by another version?"
+            f"{files.path}: the history holds a line that is no record of a step ({error!r}); was "
+            "it written by another version?"
         ) from None
 
 

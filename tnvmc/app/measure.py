@@ -1,7 +1,7 @@
 """`tnvmc measure`: the observables of a run's state, with error bars, into observables.json.
 
 A measurement has parts: what every sample is measured for ("samples": energy, bonds, sites, Sz Sz),
-S.S of all pairs ("pairs"), and operators of the user; `measured` in the file says of each how it was
+S.S of all pairs ("pairs"), and operators of the user; `measured` in the file says how each was
 measured.  A part that is not measured anew stays, where the state is the same.  What is of another
 state, or better than what takes its place, is set aside in a file of its own.
 """
@@ -18,8 +18,8 @@ import numpy as np
 
 from tnvmc._version import __version__
 from tnvmc.ansatz.protocol import chi_of
-from tnvmc.app.stages import plan_of, restored
-from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
+from tnvmc.app.stored_run import check_overrides, plan_of, restored
+from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.observable_set import ALL_PAIRS, ENERGY, ObservableSet
@@ -27,15 +27,14 @@ from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.chains import Sampler
-from tnvmc.sampling.configurations import initial_configs, magnetisation_of
 from tnvmc.sampling.direct import DirectSampler
-from tnvmc.sampling.problem import Point, Problem, Samples
+from tnvmc.sampling.enumerate import Enumerate
+from tnvmc.sampling.problem import Point, Samples
 from tnvmc.session.observables import description, for_pairs, measured_observables, of_terms
-from tnvmc.settings.build import build_operator, build_sampler, build_scheme, chi_to_measure
+from tnvmc.settings.build import build_operator, chi_to_measure
 from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.config import Settings
-from tnvmc.settings.load import load, load_in_place
-from tnvmc.settings.model_settings import LatticeSettings
+from tnvmc.settings.load import load_in_place
 from tnvmc.settings.operator_file import read_operators
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.files import read_plain, write_atomically
@@ -44,7 +43,6 @@ from tnvmc.storage.identity import parameters_hash
 from tnvmc.storage.run_files import OBSERVABLES, read_run
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
-    CONFIG,
     FolderError,
     check_run_folder,
     check_tied,
@@ -77,7 +75,8 @@ class Asked:
     pair_samples: int | None = None  #: of S.S of all pairs; 0 for none
     operators: tuple[str | Path, ...] = ()  #: files of operators of one's own
     overrides: tuple[str, ...] = ()  #: settings, ``section.key=value``
-    direct: bool = False  #: independent draws with weights instead of chains
+    direct: bool = False  #: independent draws with weights, whatever the run drew by
+    enumerate: bool = False  #: all configurations, without noise
 
     def __post_init__(self) -> None:
         for name, least in {"n_samples": 1, "chi": 1, "pair_samples": 0}.items():
@@ -85,6 +84,8 @@ class Asked:
             if value is not None and value < least:
                 option = name.replace("_", "-")
                 raise ValueError(f"measure: --{option} is {value}; it must be {least} or larger")
+        if self.direct and self.enumerate:
+            raise ValueError("measure: --direct and --enumerate exclude each other; give one")
 
 
 def measure_run(
@@ -111,17 +112,13 @@ def measure_run(
     check_run_folder(path)
     if not (path / CHECKPOINT).is_file():
         raise FolderError(f"{path}: holds no state to measure ({CHECKPOINT} is missing)")
-    settings, of_run = load_in_place(path, asked.overrides), load(path / CONFIG)
-    if settings.lattice != of_run.lattice:
-        raise ConfigError(
-            f"lattice: {path} holds a state on {_named(of_run.lattice)}, not on "
-            f"{_named(settings.lattice)}; omit --set lattice"
-        )
+    check_overrides(path, asked.overrides)
+    settings = load_in_place(path, asked.overrides)
     operator = build_operator(settings)
     check_symmetries(settings, operator, asked.direct)
     own = _own_operators(asked, operator)
     before = check_tied(path)
-    method, at, judged = _restored(path, settings, of_run, operator)
+    method, at, judged = _restored(path, settings, operator)
     provenance = provenance_at(path, before, at.step)
     state = {
         "parameters": parameters_hash(np.ascontiguousarray(to_host(judged[0].theta))),
@@ -142,7 +139,7 @@ def measure_run(
         "seconds": perf_counter() - started,
     }
     found = merged(finite_or_none(fresh), held)
-    told = list(found.kept)
+    told = list(found.unchanged)
     with disk_errors(path):
         if found.aside is not None and held is not None:
             aside = _free_name(path, int(held.get("step") or 0))
@@ -168,43 +165,24 @@ def _own_operators(asked: Asked, operator: Operator) -> tuple[Operator, ...]:
     return own
 
 
-def _restored(
-    path: Path, settings: Settings, of_run: Settings, operator: Operator
-) -> tuple[Method, State, Judged]:
-    """Give the method and the state of a run, with sampler and contraction of `settings`.
-
-    Which parameters are measured is judged by those of the run: another contraction is another psi,
-    whose energy says nothing of its last update.
-    """
-    stored, contraction = of_run.sampler, of_run.contraction
-    as_it_was = settings.model_copy(update={"sampler": stored, "contraction": contraction})
-    vmc = restored(path, as_it_was, operator).vmc
-    method, state, sampler = vmc.method, vmc.state, build_sampler(settings, operator)
-    judged = measured_iterate(method, state)  # by the sampler of the run, as its next step would
+def _restored(path: Path, settings: Settings, operator: Operator) -> tuple[Method, State, Judged]:
+    """Give the method and the state of a run, whose walkers have moved."""
+    vmc = restored(path, settings, operator).vmc
+    method, state = vmc.method, vmc.state
+    judged = measured_iterate(method, state)
     if not judged[1]:
         judged = judged[0], tuple(_archived_reasons(path))
-    problem, ansatz = controlled(method, state).problem, method.problem.ansatz
-    if settings.contraction != contraction and ansatz.scheme is not None:
-        wanted = settings.contraction
-        chi = wanted.chi
-        if chi == "auto" or chi == contraction.chi:
-            chi = chi_of(problem.ansatz)
-        problem = replace(problem, ansatz=ansatz.with_scheme(build_scheme(wanted.scheme, chi)))
-    here = state.here
-    xp, sector = array_namespace(here.configs), settings.sampler.magnetisation
-    stood = here.configs
-    if stored.kind != "metropolis" or stored.magnetisation != sector:  # no walkers, or of another
-        fresh = initial_configs(operator, sampler.n_configs, problem.seed, sector)
-        here = replace(here, configs=to_namespace(fresh, xp))
-    elif sampler.n_configs != here.configs.shape[0]:
-        places = xp.arange(sampler.n_configs) % here.configs.shape[0]  # some begin together
-        here = replace(here, configs=xp.take(here.configs, places, axis=0))
-    problem = replace(problem, magnetisation=magnetisation_of(operator, here.configs))
-    moved = state.step > 0 and here.configs is stood
-    if not moved and isinstance(sampler, Sampler):
-        point = replace(judged[0], configs=here.configs)
-        here = replace(here, configs=_walked(problem, sampler, point))
-    method = replace(method, problem=problem, sampler=sampler)
+    method = replace(method, problem=controlled(method, state).problem)
+    sampler, here = method.sampler, state.here
+    if state.step == 0 and isinstance(sampler, Sampler):  # they stand where chance put them
+        walk = sampler.for_measurement(sampler.n_walkers, FRESH_BURN, 1)
+        at_rest, point = (
+            replace(method.problem, targets={}),
+            replace(judged[0], configs=here.configs),
+        )
+        here = replace(
+            here, configs=walk.draw(at_rest, point, streams.BURN_IN, jacobian=False)[1].configs
+        )
     return method, replace(state, here=here, controllers=()), judged
 
 
@@ -217,18 +195,6 @@ def _archived_reasons(path: Path) -> Iterator[Diagnostic]:
     for found in result.get("diagnostics") or ():
         if found["code"] in CODES:
             yield Diagnostic.from_dict(found)
-
-
-def _walked(problem: Problem, sampler: Sampler, point: Point) -> Array:
-    """Walkers that were drawn afresh, or begin together, after sweeps in which they forget it."""
-    walk = sampler.for_measurement(sampler.n_walkers, FRESH_BURN, 1)
-    after = walk.draw(replace(problem, targets={}), point, streams.BURN_IN, jacobian=False)[1]
-    return after.configs
-
-
-def _named(lattice: LatticeSettings) -> str:
-    shape = lattice.shape if isinstance(lattice.shape, list) else [lattice.shape]
-    return f"{' x '.join(map(str, shape))} sites ({lattice.kind}, {lattice.boundary})"
 
 
 @dataclass(frozen=True)
@@ -246,22 +212,26 @@ class _Measuring:
         """Samples of all that is cheap."""
         return self.asked.n_samples or self.settings.measure.n_samples or 0
 
+    @property
+    def drawn(self) -> str:
+        """Samples are "chains", "direct" or "enumerate"."""
+        if self.asked.direct:
+            return "direct"
+        kind = "enumerate" if self.asked.enumerate else str(self.settings.sampler.kind)
+        return "chains" if kind == "metropolis" else kind
+
     def record(self, blocks: Blocks, chi: int | None, told: Iterable[Diagnostic] = ()) -> Json:
         """How a part was measured."""
-        direct = self.asked.direct
         return {
             "n_samples": blocks.n_samples,
             "effective_samples": blocks.effective_samples,
             "chi": chi,
             "scheme": self.settings.contraction.scheme,
-            "drawn": "direct" if direct else _DRAWN[str(self.settings.sampler.kind)],
+            "drawn": self.drawn,
             "seed": self.method.problem.seed,
             "step": self.state.step,
             "diagnostics": [each.as_dict() for each in told],
         }
-
-
-_DRAWN = {"metropolis": "chains", "direct": "direct", "enumerate": "enumerate"}
 
 
 def _measured(of: _Measuring, observables: ObservableSet) -> Json:
@@ -293,9 +263,11 @@ def _method(of: _Measuring, point: Point) -> Method:
     if asked.chi is not None and chi_of(ansatz) is None:
         raise ValueError(f"measure: --chi is {asked.chi}, and this state has none; omit it")
     sampler: Samples = of.method.sampler
+    sector, threads = settings.sampler.magnetisation, settings.run.threads
     if asked.direct:
-        sector, threads = settings.sampler.magnetisation, settings.run.threads
         sampler = DirectSampler(of.n_samples, magnetisation=sector, threads=threads)
+    elif asked.enumerate:
+        sampler = Enumerate(sector, threads)
     plan = plan_of(settings, of.n_samples, asked.chi or chi_to_measure(settings, ansatz))
     return replace(plan, sampler=sampler).applied(of.method, point, of.state.step)
 
@@ -305,7 +277,7 @@ class Merged:
     """What observables.json is to hold, and what becomes of what it held."""
 
     content: Json
-    kept: tuple[Diagnostic, ...] = ()  #: `observables_kept`: parts of earlier measurements
+    unchanged: tuple[Diagnostic, ...] = ()  #: `observables_kept`: parts of earlier measurements
     aside: str | None = None  #: why the earlier file is set aside, as `state_differs`, or "better"
 
 
@@ -315,7 +287,7 @@ def merged(fresh: Json, held: Mapping[str, Any] | None) -> Merged:
         return Merged(fresh)
     if (other := state_differs(fresh, held)) is not None:
         return Merged(fresh, aside=other)
-    content, kept = dict(fresh), list[Diagnostic]()
+    content, unchanged = dict(fresh), list[Diagnostic]()
     before, now = held["measured"], fresh["measured"]
     content["measured"] = {**now, "operators": dict(now["operators"])}
     content["operators"] = dict(content["operators"])
@@ -326,14 +298,14 @@ def merged(fresh: Json, held: Mapping[str, Any] | None) -> Merged:
         for key in ("correlations", "structure_factor"):
             of_pairs = {name: value for name, value in held[key].items() if name == ALL_PAIRS}
             content[key] = {**content[key], **of_pairs}
-        kept.append(_kept(content, ALL_PAIRS, pairs))
+        unchanged.append(_unchanged(content, ALL_PAIRS, pairs))
     for name, record in before["operators"].items():
         if name not in now["operators"]:
             content["measured"]["operators"][name] = record
             content["operators"][name] = held["operators"][name]
-            kept.append(_kept(content, name, record))
+            unchanged.append(_unchanged(content, name, record))
     worse = any(_worse(new, old) for new, old in _both(now, before))
-    return Merged(content, tuple(kept), "better" if worse else None)
+    return Merged(content, tuple(unchanged), "better" if worse else None)
 
 
 def state_differs(fresh: Mapping[str, Any], held: Mapping[str, Any]) -> str | None:
@@ -360,7 +332,7 @@ def _both(now: Json, before: Json) -> Iterator[tuple[Json, Json]]:
 
 
 def _worse(new: Json, old: Json) -> bool:
-    """Tell whether the old one has anything that is lost with it: samples, chi, another operator."""
+    """Tell whether the old one has more samples or chi, or is of another operator."""
     if new.get("fingerprint") != old.get("fingerprint"):
         return True
     return _worth(new) < _worth(old) or (new["chi"] or 0) < (old["chi"] or 0)
@@ -373,7 +345,7 @@ def _worth(record: Json) -> float:
     return float(record["effective_samples"] or record["n_samples"])
 
 
-def _kept(content: Json, name: str, record: Json) -> Diagnostic:
+def _unchanged(content: Json, name: str, record: Json) -> Diagnostic:
     """Add the diagnostics of a part that stays, and tell that it does."""
     more = [each for each in record["diagnostics"] if each not in content["diagnostics"]]
     content["diagnostics"] = [*content["diagnostics"], *more]

@@ -65,8 +65,8 @@ class _OneStage:
 def steps(vmc: Made, out: Path_, steps: int) -> Iterator[Callable[[StepRecord], None]]:
     """Keep the steps of a block in a new folder, or in that of the run that this VMC goes on with.
 
-    Also those before an exception.  Raises FolderError where the folder holds another run, or another
-    state of this one; for steps that no folder holds; where the disk refuses.
+    Also those before an exception.  Raises FolderError where the folder holds another run, or
+    another state of this one; for steps that no folder holds; where the disk refuses.
     """
     path = as_path("VMC.run", out)
     with disk_errors(path):

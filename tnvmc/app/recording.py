@@ -1,4 +1,4 @@
-"""A run that is written down while it is made: its steps, checkpoints, result.json and energy.png."""
+"""A run that is written down while it is made: steps, checkpoints, result.json and energy.png."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.app.recording import Recorder, draw_energy, scanned
-from tnvmc.app.stages import StagedRun, plan_of
+from tnvmc.app.stages import StagedRun
+from tnvmc.app.stored_run import lower_states, plan_of
 from tnvmc.backend.process import uninterrupted
 from tnvmc.backend.ranks import in_use, launched
 from tnvmc.report.console import (
@@ -68,13 +69,13 @@ def run_file(
         DiskError: no space left; the last checkpoint is good.
         Interrupted: Ctrl-C, SIGTERM, SIGHUP, a closed terminal or a worker that was killed, with a
             checkpoint written.
-        RuntimeError: one of several processes of mpiexec or srun, which do not share it: that is what the
-            command does.
+        RuntimeError: one of several processes of mpiexec or srun, as the command does.
     """
     if launched()[1] > 1 and in_use().size == 1:
         raise RuntimeError(
-            f"run_file: this is one of {launched()[1]} processes of mpiexec or srun, which would each make the whole "
-            "run; start `tnvmc run FILE` there, or VMC(..., comm=MPI.COMM_WORLD) in Python"
+            f"run_file: this is one of {launched()[1]} processes of mpiexec or srun, which would "
+            "each make the whole run; start `tnvmc run FILE` there, or VMC(..., "
+            "comm=MPI.COMM_WORLD) in Python"
         )
     return new_run(load(Path(path), with_out(overrides, out)))
 
@@ -130,8 +131,8 @@ def continued_run(
     begun = os.path.lexists(checkpoint)  # a link that leads nowhere is told as one
     if not begun and (path / HISTORY).exists() and (path / HISTORY).stat().st_size:
         raise FolderError(
-            f"{path}: {CHECKPOINT} is missing, so there is nothing to go on from, but {HISTORY} tells "
-            "of steps that were made; put the checkpoint back, or start again in another folder"
+            f"{path}: {CHECKPOINT} is missing, so there is nothing to go on from, but {HISTORY} "
+            "tells of steps that were made; put the checkpoint back, or start in another folder"
         )
     provenance = require_provenance(path) if begun else None
     done = read_stages(checkpoint) if begun else []
@@ -191,7 +192,7 @@ def _set_up(
     bonds = of_grid.bonds if isinstance(of_grid, PEPS) and operator.lattice.shape[0] > 1 else None
     if bonds and (embedded := embedding_text(operator, bonds)):
         console.say(embedded)
-    run = StagedRun(settings, operator, done, blank=blank)
+    run = StagedRun(settings, operator, lower_states(settings, operator), done, blank=blank)
     console.expect(run.last_step)
     return run, console
 
@@ -211,7 +212,7 @@ def _carry_on(
         recorder.save()
         if reference is None:
             group, sector = run.vmc.ansatz.group, settings.sampler.magnetisation
-            reference = find_reference(run.operator, sector, group, run.kept)
+            reference = find_reference(run.operator, sector, group, run.lower)
         console.used = run.seconds
         with console.live(run.vmc.state.step, reference.energy):
             _optimise(run, recorder, folder, console)

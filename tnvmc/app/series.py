@@ -12,12 +12,12 @@ from tnvmc.app.measure import Asked, measure_run
 from tnvmc.app.run import continued_run, new_run
 from tnvmc.report.figures import style
 from tnvmc.report.figures.series import draw_series
+from tnvmc.report.numbers import terminal_width
 from tnvmc.report.plots import FOLDER, PictureError, check_ours, chosen
-from tnvmc.report.series import markdown, plain_text
-from tnvmc.report.tables import terminal_width
+from tnvmc.report.show import markdown, plain_text
 from tnvmc.series.kind import Series, SeriesKind, SeriesTable
-from tnvmc.series.kinds import KINDS
 from tnvmc.series.machine import (
+    KINDS,
     held_series,
     kind_of_file,
     kind_of_folder,
@@ -81,7 +81,7 @@ def resume_series(
     file: str | Path | None = None,
     kind: SeriesKind | None = None,
 ) -> SeriesTable:
-    """Go on with the runs in a folder, by their own settings or those of a file; see `series_file`."""
+    """Go on with the runs in a folder, by their own settings or those of a file."""
     kind = kind or _kind(folder)
     return _write(*resumed_series(kind, Path(folder), overrides, file, Runs()))
 

@@ -44,7 +44,7 @@ _PER_CALL = 1e-4  # seconds that a column takes however small
 
 
 class EmptySector(ValueError):
-    """A norm that is not positive: no component in the sector that was asked for, or chi too small."""
+    """A norm that is not positive: no component in the sector asked for, or chi too small."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def _rotations(grid: Grid, sector: _Sector, chi: int) -> _Rotations:
     share = np.roll(np.fft.fft(every).real / n_all, sector.n)
     if not share[sector.n] > max(_EMPTY, -_CLEAR * share.min()):
         raise EmptySector(
-            f"double layer: psi has no component with a sum of local states of {sector.n}, or chi = "
+            f"double layer: psi has no component whose local states sum to {sector.n}, or chi = "
             f"{chi} is too small to see it"
         )
     n_angles = _enough(share, sector.n)
@@ -271,10 +271,10 @@ class Cost:
 def estimated_cost(operator: Operator, D: int, chi: int, *, sector: bool = False) -> Cost:
     """Estimate what `boundary_expectation` takes.
 
-    With k = 1 or 2 rows in a strip, an absorbed column costs 2 chi^3 D^(2k + 2) + k chi^2 D^(2k + 6)
-    multiplications, and absorbing a site into a boundary twice that at k = 1.  Strips have
-    about 2 + 2 d^2 columns for each of theirs, a pair of distant sites d^2 boundaries of its own.
-    A sector multiplies this by about sqrt(N) + 2 angles in complex arithmetic.
+    With k = 1 or 2 rows in a strip, an absorbed column costs 2 chi^3 D^(2k + 2) + k chi^2 D^(2k +
+    6) multiplications, and absorbing a site into a boundary twice that at k = 1.  Strips have about
+    2 + 2 d^2 columns for each of theirs, a pair of distant sites d^2 boundaries of its own. A
+    sector multiplies this by about sqrt(N) + 2 angles in complex arithmetic.
 
     Args:
         operator: on the grid of the state.

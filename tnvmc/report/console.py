@@ -24,7 +24,6 @@ from tnvmc.report.describe import (
 from tnvmc.report.live import Bar, Output, can_show, console_on, step_numbers, working
 from tnvmc.report.numbers import duration, known_energy, per_site
 from tnvmc.report.texts import line, step_sentence
-from tnvmc.settings.ansatz_settings import factors
 from tnvmc.settings.config import Settings
 from tnvmc.settings.stages import stages_of
 from tnvmc.shown import fixed, with_error
@@ -112,11 +111,12 @@ class RunConsole:
 
 
 def embedding_text(operator: Operator, bonds: Bonds = "open") -> str:
-    """Say in a line how a lattice lies on the grid of a PEPS and what that costs; empty on a plain grid.
+    """Say in a line how a lattice lies on the grid of a PEPS and what that costs; empty on a plain
+    grid.
 
-    "embedding: 12 sites on 4 x 4, 4 vacant; 12 bonds of D, 12 of dimension 1; terms: 12 on bonds of D, 5 in
-    windows of two rows, 0 beyond".  Terms beyond are carried row by row where they are measured, and take
-    contractions of the whole network where a move of them is tried.
+    "embedding: 12 sites on 4 x 4, 4 vacant; 12 bonds of D, 12 of dimension 1; terms: 12 on bonds of
+    D, 5 in windows of two rows, 0 beyond".  Terms beyond are carried row by row where they are
+    measured, and take contractions of the whole network where a move of them is tried.
     """
     found = embedding(operator.lattice, bonds)
     n_rows, n_cols = found.shape
@@ -155,7 +155,7 @@ def headline(
     size = f"{operator.n_sites} sites" if rows == 1 else operator.lattice.size
     chosen, stages = settings.ansatz, stages_of(settings)
     sizes = ", ".join(str(D) for D in dict.fromkeys(stage.D for stage in stages) if D)
-    kind = " x ".join(_named(each) for each in factors(chosen).values()) or chosen.kind
+    kind = " x ".join(_named(each) for each in chosen.factors.values()) or chosen.kind
     state = " ".join([kind, *([f"D={sizes}"] if sizes else []), str(chosen.dtype)])
     if summed := symmetries_text(chosen.model_dump(), counted):
         state += f", {summed}"
@@ -165,7 +165,8 @@ def headline(
         steps = f"{settings.optimizer.seconds:g} s"
     return (
         f"{operator.name}, {operator.lattice.kind} {size} {operator.lattice.boundary}; {state}, "
-        f"{number} from {chosen.init}{_resized(chosen.init, stages[0].D)}{_noisy(chosen.init_noise)}; {settings.optimizer.kind}, "
+        f"{number} from {chosen.init}{_resized(chosen.init, stages[0].D)}"
+        f"{_noisy(chosen.init_noise)}; {settings.optimizer.kind}, "
         + (f"{steps} in {len(stages)} stages" if settings.stage else steps)
         + "".join(f"; {part}" for part in sampling_parts(settings.sampler.model_dump()))
         + ("" if settings.run.device == "cpu" else f"; {describe(settings.run.device)}")

@@ -53,7 +53,8 @@ def measured_numbers(result: Json, keys: Sequence[str]) -> Iterator[tuple[str, s
 
 
 def parameters_text(result: Json) -> str:
-    """Say how many of the parameters are independent of each other, and how many there were if no tensors were shared.
+    """Say how many of the parameters are independent of each other, and how many there were if no
+    tensors were shared.
 
     What is not known is left out: " (199 independent, 3528 without sharing)".
     """
@@ -80,7 +81,7 @@ _MORE: Mapping[str, Callable[[Json], str]] = {
 
 
 def sector_text(held: Json) -> str:
-    """Name the sector of a result or of observables: "2 Sz = 0"; empty where Sz is not conserved."""
+    """Name the sector of a result or observables, "2 Sz = 0"; "" where Sz is not conserved."""
     sector = held.get("magnetisation")
     return "" if sector is None else f"2 Sz = {sector}"
 
@@ -93,10 +94,11 @@ def facts(run: Run, counted: Json | None = None) -> dict[str, str]:
         counted: "sharing" of a result, for a run that has none yet.
 
     Returns:
-        "model" ("j1j2, J1 = 1, J2 = 0.5"), "lattice" ("square, 6 x 6 sites, open"), "state"
-        ("peps, D = 4, float64"), "network" (what a network is made of: "heads = 4, layers = 2"),
+        "model" ("j1j2, J1 = 1, J2 = 0.5"), "lattice" ("square, 6 x 6 sites, open"), "state" ("peps,
+        D = 4, float64"), "network" (what a network is made of: "heads = 4, layers = 2"),
         "contraction" ("src, chi = 8 (measured at 16)"), "sampling" (what is out of the ordinary in
-        it), "sector" ("2 Sz = 0"), "orthogonal" ("to runs/ground: squared overlap 0.0010(13)") and "optimizer" ("sr, learning rate 0.1, 256 samples a step").
+        it), "sector" ("2 Sz = 0"), "orthogonal" ("to runs/ground: squared overlap 0.0010(13)") and
+        "optimizer" ("sr, learning rate 0.1, 256 samples a step").
     """
     ansatz, optimizer, sampler = map(run.section, ("ansatz", "optimizer", "sampler"))
     D, rate, samples = ansatz.get("D"), optimizer.get("learning_rate"), sampler.get("n_samples")
@@ -121,7 +123,9 @@ def facts(run: Run, counted: Json | None = None) -> dict[str, str]:
 
 
 def _samples(run: Run, given: Any) -> str | None:
-    """Write how many samples a step has: "256 samples a step", "128 to 1024 samples a step" where they grew."""
+    """Write how many samples a step has: "256 samples a step", "128 to 1024 samples a step" where
+    they grew.
+    """
     if run.setting("sampler", "kind") == "enumerate":
         return "all configurations a step"
     if given != "auto":
@@ -133,7 +137,9 @@ def _samples(run: Run, given: Any) -> str | None:
 
 
 def orthogonal_to(config: Json) -> list[str]:
-    """Name the runs whose states a run is kept orthogonal to, by its settings; empty for the lowest state of a sector."""
+    """Name the runs whose states a run is kept orthogonal to, by its settings; empty for the lowest
+    state of a sector.
+    """
     held = config.get("orthogonal")
     return [str(each.get("run")) for each in held or () if isinstance(each, Mapping)]
 
@@ -148,7 +154,8 @@ def _orthogonal(run: Run) -> Iterator[str]:
 
 
 def symmetries_text(ansatz: Json, counted: Json | None = None) -> str:
-    """Name what a state is summed over: "symmetrised over spin (spin inversion -1)", or shares; empty without.
+    """Name what a state is summed over: "symmetrised over spin (spin inversion -1)", or shares;
+    empty without.
 
     By how many symmetries tensors are shared stands in `counted`, "sharing" of result.json.
     """
@@ -265,8 +272,6 @@ def damage_text(damage: Damage) -> str:
         "other_steps": f"{name} was written after other steps than those of {HISTORY}, by a copy of "
         f"this run or before an older checkpoint was put back ({unused})",
         "ahead": f"{name} is of {detail} steps, of which {HISTORY} does not tell all",
-        "untied": f"{name} is of an earlier version, which did not tie the files of a run together: "
-        "whether they belong to each other is not known",
     }
     return texts.get(damage.code, f"{name} is damaged: {detail or 'no text'}")
 
@@ -295,7 +300,9 @@ def units_of(run: Run) -> str:
 
 
 def reference(run: Run) -> tuple[float | None, str, float]:
-    """Give the energy per site to compare with, how it was found, and its error; looked up, never computed."""
+    """Give the energy per site to compare with, how it was found, and its error; looked up, never
+    computed.
+    """
     if run.result is not None:
         exact, method = run.result.get("exact_energy_per_site"), run.result.get("exact_method")
         error = (run.result.get("exact_error") or 0.0) / int(run.result["n_sites"])

@@ -1,4 +1,6 @@
-"""Live lines: a bar with numbers in a terminal or in a notebook; elsewhere nothing, or now and then a line."""
+"""Live lines: a bar with numbers in a terminal or in a notebook; elsewhere nothing, or now and then
+a line.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ _in_logs = False  # whether compilations and phases are told where nobody looks
 
 @contextmanager
 def told_in_logs() -> Iterator[None]:
-    """Say on standard output what `compiling` and `working` show, wherever it goes, inside the block."""
+    """Say on standard output what `compiling` and `working` show, wherever it goes, inside the
+    block.
+    """
     global _in_logs
     before, _in_logs = _in_logs, True
     try:
@@ -84,9 +88,9 @@ def told_in_logs() -> Iterator[None]:
 def compiling(dtype: str) -> None:
     """Say that kernels for numbers of a type are compiled, on a terminal or in a notebook.
 
-    From the thread that compiles; a bar that is shown moves down.  Elsewhere, as in a script of a batch system, the
-    logger "tnvmc" warns of it: on standard error where the program has set up nothing else.  Of several ranks
-    the first says it.
+    From the thread that compiles; a bar that is shown moves down.  Elsewhere, as in a script of a
+    batch system, the logger "tnvmc" warns of it: on standard error where the program has set up
+    nothing else.  Of several ranks the first says it.
     """
     if launched()[0]:
         return
@@ -127,7 +131,9 @@ class Bar:
             self._progress.stop()
 
     def begin(self, numbers: str, total: float | None) -> None:
-        """Begin from nothing, with a new estimate of the time; without a total the bar moves to and fro."""
+        """Begin from nothing, with a new estimate of the time; without a total the bar moves to and
+        fro.
+        """
         self._progress.reset(self._task, numbers=self._fitting([numbers]))
         self._progress.tasks[0].total = total  # what Rich takes None for is "as before"
         self._draw_now_and_then()
@@ -138,7 +144,9 @@ class Bar:
         self._draw_now_and_then()
 
     def _fitting(self, numbers: Sequence[str]) -> str:
-        """Numbers in a line that leaves the other columns their places; the first one is always shown."""
+        """Numbers in a line that leaves the other columns their places; the first one is always
+        shown.
+        """
         count = 2 * len(f"{self._total:.0f}") + 1 if self._counts else _PERCENT
         room, kept = self._console.width - count - _BAR - _TIME - 3, list(numbers)
         for name in _DROPPED_FIRST:
@@ -230,7 +238,8 @@ def work() -> Iterator[None]:
 
 @contextmanager
 def working(console: Any, *, begun: bool = False) -> Iterator[None]:
-    """Show the phases of what is computed inside the block: in a bar, or in logs by a line now and then.
+    """Show the phases of what is computed inside the block: in a bar, or in logs by a line now and
+    then.
 
     `begun` is whether a line has said already that something is computed.
     """
@@ -253,7 +262,8 @@ def working(console: Any, *, begun: bool = False) -> Iterator[None]:
 
 
 def step_numbers(record: StepRecord, n_sites: int, exact: float | None = None) -> list[str]:
-    """Write what a step shows: energy with its error, variance, acceptance, what its samples are worth if less.
+    """Write what a step shows: energy with its error, variance, acceptance, what its samples are
+    worth if less.
 
     Args:
         record: of the step.

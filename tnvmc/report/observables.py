@@ -55,7 +55,9 @@ Extreme = tuple[float, float]
 
 
 def _written(mean: float, error: float) -> str:
-    """Write a number with its error; "0" where it vanishes but for rounding, which is no error either."""
+    """Write a number with its error; "0" where it vanishes but for rounding, which is no error
+    either.
+    """
     if abs(mean) < _NOTHING and not error > _NOTHING:
         return "0"
     return with_error(mean, 0.0 if error <= _NOTHING else error)
@@ -119,7 +121,9 @@ def maximum(factor: Json) -> tuple[float, float, str] | None:
 
 
 def peak(factor: Json) -> np.ndarray:
-    """Give the q (2,) of the largest S(q); over a plane or a hexagon, where some are equal, the rightmost."""
+    """Give the q (2,) of the largest S(q); over a plane or a hexagon, where some are equal, the
+    rightmost.
+    """
     q, mean = as_array(factor["q"]), as_array(factor["mean"])
     top = int(np.nanargmax(mean))
     if factor.get("zone") in ("plane", "hexagon"):
@@ -132,7 +136,9 @@ _EQUAL = 1e-9  # relative: S(q) at points that a vector of the reciprocal lattic
 
 
 def _where(factor: Json, q: np.ndarray) -> str:
-    """Write q / pi (2,): a fraction on a grid, one number along a chain, name and decimals elsewhere."""
+    """Write q / pi (2,): a fraction on a grid, one number along a chain, name and decimals
+    elsewhere.
+    """
     zone = factor.get("zone", "square")
     if zone == "chain":
         return f"{_part(q[np.argmax(np.abs(q))])} along the chain"

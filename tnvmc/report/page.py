@@ -99,7 +99,8 @@ def page_data(run: Run) -> dict[str, Any]:
     told = describe.facts(run)
     kept = ", ".join(Path(name).name for name in describe.orthogonal_to(run.config))
     subtitle = (
-        told.get("state"), told.get("contraction"), kept and f"orthogonal to {kept}", f"run {run.name}",
+        told.get("state"), told.get("contraction"), kept and f"orthogonal to {kept}",
+        f"run {run.name}",
     )  # fmt: skip
     return {
         "name": run.name,
@@ -224,7 +225,7 @@ def _fits(run: Run) -> Iterator[tuple[str, str, Json]]:
 
 
 def _has_error(fit: Json) -> bool:
-    """Whether a line has an error: one through two points has none, and is no number for a table."""
+    """Whether a line has an error: one through two points has none, and no row of a table."""
     return fit.get("energy") is not None and fit.get("energy_error") is not None
 
 

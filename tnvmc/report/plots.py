@@ -51,9 +51,10 @@ def plot_runs(
     """Write pictures of one run, or of several on the same axes, as ``tnvmc plot`` does.
 
     `out` is RUNDIR/pictures by default; several runs go to that of the first, with ``compared_`` in
-    front of the names.  `formats` and `what` are lists with commas; by default everything that
-    the files of the run tell.  `against` is what histories are drawn against, "step" or "seconds";
-    None: convergence against seconds, the rest against steps, several runs against both.  A picture that was made here before is replaced; other files never.
+    front of the names.  `formats` and `what` are lists with commas; by default everything that the
+    files of the run tell.  `against` is what histories are drawn against, "step" or "seconds";
+    None: convergence against seconds, the rest against steps, several runs against both.  A picture
+    that was made here before is replaced; other files never.
 
     Raises:
         FolderError: a folder without a run.

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from tnvmc.report import describe as words
-from tnvmc.report.numbers import duration, known_energy, per_site
+from tnvmc.report.describe import facts
+from tnvmc.report.numbers import duration, in_columns, in_markdown, known_energy, per_site
 from tnvmc.report.observables import observed
-from tnvmc.report.texts import sentence, step_sentence
+from tnvmc.report.texts import line, sentence, step_sentence
+from tnvmc.series.kind import SeriesTable
 from tnvmc.storage import run_files
 from tnvmc.storage.hdf5 import StateFileError, opened, parameters_in
 from tnvmc.storage.identity import kind_in
@@ -91,10 +93,10 @@ def _of_run(run: Run, checkpoint: Json | None) -> Rows:
         told["state"] = ", ".join([*filter(None, [told.get("state")]), count])
     yield from told.items()
     yield "progress", _progress(run, held.get("step"))
-    for line in run.history[-_LAST:] if run.n_sites else ():
-        what = step_sentence(diagnostics_of(line), bool(line.get("undone")))
-        text = f"energy per site {per_site(line, run.n_sites) or 'not finite'}"
-        yield "last steps", f"step {line['step'] + 1}: {text}{what and f'; {what}'}"
+    for step in run.history[-_LAST:] if run.n_sites else ():
+        what = step_sentence(diagnostics_of(step), bool(step.get("undone")))
+        text = f"energy per site {per_site(step, run.n_sites) or 'not finite'}"
+        yield "last steps", f"step {step['step'] + 1}: {text}{what and f'; {what}'}"
     for stage in words.stages_of(run):
         energy, steps = per_site(stage, run.n_sites), stage.get("steps")
         text = f"{stage.get('stage')}: {stage.get('kind')}"
@@ -183,7 +185,8 @@ def _measured(run: Run) -> str:
     old = ""
     if not run_files.is_current(run):
         last = run_files.steps_done(run) == result.get("steps")
-        old = f"; after {result.get('steps')} steps, {'with other settings' if last else 'not the last'}"
+        why = "with other settings" if last else "not the last"
+        old = f"; after {result.get('steps')} steps, {why}"
     samples = f", {result['n_samples']} samples" if result.get("n_samples") else ""
     units = ", ".join(filter(None, [f"{result['units']} units", words.sector_text(result)]))
     return f"energy per site {energy} ({units}){samples}{old}"
@@ -210,3 +213,39 @@ def _size(path: Path) -> str:
     if size < 1000:
         return f"{size} B"
     return f"{size / 1e3:.3g} kB" if size < 999_500 else f"{size / 1e6:.3g} MB"
+
+
+def headline(table: SeriesTable) -> str:
+    """Write in a line what the runs are of."""
+    shared = {key: table.about[key] for key in ("hamiltonian", "lattice")}
+    words = facts(Run(Path(), shared))
+    parts = [words[name] for name in ("model", "lattice") if name in words]
+    return "; ".join([*parts, table.kind.headline(table)])
+
+
+def plain_text(table: SeriesTable, width: int | None = None) -> str:
+    """Write headline and table in columns, with what is to be noted below it."""
+    lines = in_columns(table.cells(), _side(table), width) if table.every_row else []
+    below = notes(table)
+    return "\n".join([headline(table), *([""] if lines or below else []), *lines, *below])
+
+
+def markdown(table: SeriesTable) -> str:
+    """Write the content of the table's page."""
+    lines = in_markdown(table.cells(), _side(table)) if table.every_row else []
+    page = [headline(table), "", *lines, "", *(f"- {note}" for note in notes(table))]
+    return "\n".join(page).rstrip() + "\n"
+
+
+def notes(table: SeriesTable) -> list[str]:
+    """Write what is left out of a table, and what is to be noted of it."""
+    found = [f"not in the table: {name}: {sentence(reason)}" for name, reason in table.left_out]
+    found += map(line, table.diagnostics)
+    for name, note in table.kind.notes(table):
+        text = note if isinstance(note, str) else sentence(note)
+        found.append(f"{name}: {text}" if name else text)
+    return found
+
+
+def _side(table: SeriesTable) -> str:
+    return "<" if table.kind.columns(table)[-1].left else ">"

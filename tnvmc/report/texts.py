@@ -1,4 +1,4 @@
-"""Sentences of diagnostics: `templates/sentences.toml` is the one place where a code becomes words."""
+"""Sentences of diagnostics, from `templates/sentences.toml`: there alone a code becomes words."""
 
 from __future__ import annotations
 

@@ -22,10 +22,9 @@ from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.backend.random import uniforms, uniforms_of_passes
 from tnvmc.sampling.problem import FEWEST_WALKERS, Point, Problem, SampleInfo, Wanted
-from tnvmc.sampling.snapshots import join, kept, tables_in
 from tnvmc.sampling.streams import EXCHANGE_PASS
 from tnvmc.sampling.tempering import coldest, exchanged, flattened, followed, powers, tempered
-from tnvmc.sampling.workers import chunks, in_chunks
+from tnvmc.sampling.workers import chunks, in_chunks, join, kept, tables_in
 
 Array = Any
 
@@ -51,16 +50,17 @@ class Sampler:
         n_replicas: R > 1: each walker is the coldest of R tempered ones (`sampling.tempering`), for
             chains that stick: R times the sweeps, as many measurements.
         threads: workers; the cores available by default.  Results do not depend on it in any bit.
-        chunk: walkers that move in one batch; by default what the ansatz wants (`Execution`), but at
-            most half of the walkers, so that two workers have work.  Results depend on it by
+        chunk: walkers that move in one batch; by default what the ansatz wants (`Execution`), but
+            at most half of the walkers, so that two workers have work.  Results depend on it by
             rounding only.
-        power: p < 1 draws from |psi|^(2 p) and weighs samples by |psi|^(2 - 2 p), so that configurations
-            where psi is small are seen and their signs can turn; for an ansatz with tempered sweeps.  "auto": a
-            power that follows the state from draw to draw (`sampling.tempering`), where the ansatz is
-            tempered and there are no replicas, else 1.
+        power: p < 1 draws from |psi|^(2 p) and weighs samples by |psi|^(2 - 2 p), so that
+            configurations where psi is small are seen and their signs can turn; for an ansatz with
+            tempered sweeps.  "auto": a power that follows the state from draw to draw
+            (`sampling.tempering`), where the ansatz is tempered and there are no replicas, else 1.
 
     Raises:
-        ValueError: no whole number, or one below its least value; power outside 0 < power <= 1, or with replicas.
+        ValueError: no whole number, or one below its least value; power outside 0 < power <= 1, or
+            with replicas.
     """
 
     n_walkers: int = 128
@@ -81,8 +81,8 @@ class Sampler:
             object.__setattr__(self, "power", real("Sampler", "power", self.power))
             if not 0 < self.power <= 1 or self.power < 1 and self.n_replicas > 1:
                 raise ValueError(
-                    f"Sampler: power must lie in 0 < power <= 1, and be 1 with replicas, got {self.power} "
-                    f"and n_replicas = {self.n_replicas}"
+                    "Sampler: power must lie in 0 < power <= 1, and be 1 with replicas, got "
+                    f"{self.power} and n_replicas = {self.n_replicas}"
                 )
 
     @property
@@ -100,10 +100,11 @@ class Sampler:
     ) -> tuple[Snapshot, Point, SampleInfo]:
         """Draw from |psi|^2 by chains that go on from `point.configs` (W * R, N), walker by walker.
 
-        Random numbers have the address (seed, stream, sweep, walker, move), so the chain is a function
-        of the arguments.  Cost: n_burn + n_draws * n_thin sweeps and n_draws measurements per
-        walker.  Memory: the Jacobian dominates, M * P numbers when dense and M * P / d as slices (of half
-        the size if `jacobian` is "single"), and while draws are joined twice that when dense; plus one ansatz cache per worker.
+        Random numbers have the address (seed, stream, sweep, walker, move), so the chain is a
+        function of the arguments.  Cost: n_burn + n_draws * n_thin sweeps and n_draws measurements
+        per walker.  Memory: the Jacobian dominates, M * P numbers when dense and M * P / d as
+        slices (of half the size if `jacobian` is "single"), and while draws are joined twice that
+        when dense; plus one ansatz cache per worker.
 
         Returns:
             See `Samples.draw`; sample = draw * W + walker.
@@ -120,7 +121,8 @@ class Sampler:
         parts = chunks(self.n_walkers, ansatz, xp, self.chunk, self.n_replicas)
         run = _Chunk(
             self, ansatz, point, tables_in(problem.targets, xp), tables_in(problem.moves, xp),
-            (problem.seed, stream), power, jacobian, max(1, _AT_ONCE // self.n_walkers) if len(parts) == 1 else 1,
+            (problem.seed, stream), power, jacobian,
+            max(1, _AT_ONCE // self.n_walkers) if len(parts) == 1 else 1,
         )  # fmt: skip
         results = in_chunks(run, parts, ansatz, xp, self.threads)
         draws = [

@@ -43,8 +43,8 @@ def sector_of(operator: Operator, *asked: int | None) -> int | None:
 
     Args:
         operator: the Hamiltonian.
-        asked: what several places ask for, beside the operator; None where one does not care.  0 where
-            none does.
+        asked: what several places ask for, beside the operator; None where one does not care.  0
+            where none does.
 
     Raises:
         ValueError: two that differ; one that N sites cannot have; any, where the operator does not

@@ -22,9 +22,8 @@ from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Wanted
-from tnvmc.sampling.snapshots import join, kept, measured, tables_in
 from tnvmc.sampling.streams import DRAW_PASS
-from tnvmc.sampling.workers import chunks, in_chunks, split
+from tnvmc.sampling.workers import chunks, in_chunks, join, kept, measured, split, tables_in
 
 Array = Any
 
@@ -45,8 +44,8 @@ class DirectSampler:
     Args:
         n_samples: M.
         chi, chi_mpo: bonds of the single- and the double-layer boundary that a PEPS is drawn with,
-            by default those of its `drawer`: larger ones make the weights more even and never change
-            what is estimated.
+            by default those of its `drawer`: larger ones make the weights more even and never
+            change what is estimated.
         magnetisation: twice the total Sz, for an operator that conserves it; by default that of
             the problem.
         n_pilot: draws more, which teach how the rest of a configuration will make up for what is
@@ -85,8 +84,8 @@ class DirectSampler:
         """Draw M configurations and measure each once.
 
         Where the operator conserves the magnetisation, psi is that of the sector.  Random numbers
-        have the address (seed, stream, DRAW_PASS, draw, site).  Cost per draw: see the `drawer` of the
-        ansatz, one `start` and one `measure`; memory as for `Sampler`.
+        have the address (seed, stream, DRAW_PASS, draw, site).  Cost per draw: see the `drawer` of
+        the ansatz, one `start` and one `measure`; memory as for `Sampler`.
 
         Returns:
             See `Samples.draw`; the weights |psi|^2 / q are normalised by their sum

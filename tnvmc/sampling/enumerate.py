@@ -15,8 +15,7 @@ from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.operators.basis import Basis
 from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.problem import Drawing, Point, Problem, SampleInfo, Wanted
-from tnvmc.sampling.snapshots import join, measure_configs, measured, tables_in
-from tnvmc.sampling.workers import chunks, in_chunks
+from tnvmc.sampling.workers import chunks, in_chunks, join, measure_configs, measured, tables_in
 
 Array = Any
 
@@ -34,8 +33,8 @@ class Enumerate:
             the problem.
         threads, chunk: as for `Sampler`.
         by_orbit: measure one configuration of each orbit, with the weight of all, where the ansatz
-            knows its symmetries (`orbit_classes`) and the operator has them too: enough for the energy,
-            and for nothing that is not symmetric itself.
+            knows its symmetries (`orbit_classes`) and the operator has them too: enough for the
+            energy, and for nothing that is not symmetric itself.
     """
 
     magnetisation: int | None = None

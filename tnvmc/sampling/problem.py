@@ -1,4 +1,5 @@
-"""What samplers are given and what they give: one interface for chains, direct draws and enumeration.
+"""What samplers are given and what they give: one interface for chains, direct draws and
+enumeration.
 
 A sampler is a frozen set of settings with one verb::
 
@@ -18,7 +19,9 @@ from tnvmc.sampling.moves import moves_for
 Array = Any
 
 Wanted = bool | Literal["single"]
-"""Whether log-derivatives are measured; "single": and kept in single precision, where they are slices."""
+"""Whether log-derivatives are measured; "single": and kept in single precision, where they are
+slices.
+"""
 
 FEWEST_WALKERS = 8
 """Fewest walkers whose scatter gives an error of the mean; chains of fewer are cut into blocks."""
@@ -58,7 +61,7 @@ class Point:
 
 @dataclass(frozen=True)
 class SampleInfo:
-    """What sampling reports beside the samples, which are (n_draws, n_walkers) in draw-major order."""
+    """What sampling reports beside the samples, (n_draws, n_walkers) in draw-major order."""
 
     n_walkers: int  #: independent of each other: chains, or all samples of direct draws
     n_draws: int  #: of each walker
@@ -103,8 +106,8 @@ class Drawing(Protocol):
             point: theta (P,) and the walkers' configurations, where chains go on from.
             stream: address of the random numbers below the seed: the step, or another number for
                 another purpose (`sampling.streams`).
-            jacobian: whether log-derivatives are measured; "single" allows the sampler to keep them in
-                single precision, which changes nothing else.
+            jacobian: whether log-derivatives are measured; "single" allows the sampler to keep them
+                in single precision, which changes nothing else.
 
         Returns:
             snapshot: M samples; weights, if any, sum to 1.

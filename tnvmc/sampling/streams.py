@@ -28,7 +28,9 @@ CHOICE = BURN_IN + 2**27
 """+ 0 to 3: energies of the points that may be measured."""
 
 KEPT = CHOICE + 8
-"""+ 0 to 2: samples of states that a run is kept orthogonal to, for its steps, for a measurement, and for their energies."""
+"""+ 0 to 2: samples of states that a run is kept orthogonal to, for its steps, for a measurement,
+and for their energies.
+"""
 
 EXCHANGE_PASS = 2**30
 """First pass of exchanges between replicas; no chain makes as many sweeps."""

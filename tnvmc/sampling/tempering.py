@@ -1,10 +1,10 @@
 """Chains that sample powers of |psi|^2: ladders of parallel tempering, and draws with weights.
 
-A chain of the plain |psi|^2 can get stuck where |psi|^2 has several separate maxima; one that samples
-|psi|^(2 p) with a small power p walks between them.  Replica k of R in a ladder has the power
-(R - k) / R, and after each sweep neighbours exchange their configurations with the probability
-that keeps the distribution of the ladder (Hukushima and Nemoto, J. Phys. Soc. Jpn. 65, 1604
-(1996)).  Only replica 0, of power 1, is measured.
+A chain of the plain |psi|^2 can get stuck where |psi|^2 has several separate maxima; one that
+samples |psi|^(2 p) with a small power p walks between them.  Replica k of R in a ladder has the
+power (R - k) / R, and after each sweep neighbours exchange their configurations with the
+probability that keeps the distribution of the ladder (Hukushima and Nemoto, J. Phys. Soc. Jpn. 65,
+1604 (1996)).  Only replica 0, of power 1, is measured.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Array = Any
 
 
 def powers(n_ladders: int, n_replicas: int, xp: Any) -> Array:
-    """Power of |psi|^2 of each walker, (n_ladders * n_replicas,): 1 down to 1/R, ladder by ladder."""
+    """Power of each walker, (n_ladders * n_replicas,): 1 down to 1/R, ladder by ladder."""
     falling = xp.arange(n_replicas, 0, -1, dtype=xp.float64) / n_replicas
     return xp.tile(falling, (n_ladders,))
 
@@ -78,9 +78,11 @@ SMALLEST = 0.2
 
 
 def flattened(amplitude: LogAmplitude, weight: Array | None, power: float) -> tuple[Array, float]:
-    """Weights (M,) of samples of |psi|^(2 power), |psi|^(2 - 2 power), over the exponential of a number.
+    """Weights (M,) of samples of |psi|^(2 power), |psi|^(2 - 2 power), over the exponential of a
+    number.
 
-    The largest would not fit otherwise; with the number, weights of several draws have one scale. `weight` is |psi / psi_1|^2 where psi_1 was walked on in its place.
+    The largest would not fit otherwise; with the number, weights of several draws have one scale.
+    `weight` is |psi / psi_1|^2 where psi_1 was walked on in its place.
     """
     xp = array_namespace(amplitude.log_abs)
     log_abs = xp.astype(amplitude.log_abs, xp.float64)
@@ -93,8 +95,8 @@ def flattened(amplitude: LogAmplitude, weight: Array | None, power: float) -> tu
 def followed(amplitude: LogAmplitude, power: float) -> float:
     """Power for the next draw, from samples (M,) of |psi|^(2 power).
 
-    Half way from the present one to that at which `SHARE` of the samples would be effective (Kish), by these
-    samples reweighted: so a step does not follow what few of them say.  Stays as it is
+    Half way from the present one to that at which `SHARE` of the samples would be effective (Kish),
+    by these samples reweighted: so a step does not follow what few of them say.  Stays as it is
     where psi vanishes in all of them.
     """
     log_abs = to_host(amplitude.log_abs).astype(np.float64)
@@ -117,8 +119,8 @@ def followed(amplitude: LogAmplitude, power: float) -> float:
 def _effective_share(log_prob: np.ndarray, power: float, other: float) -> float:
     """Effective share of samples of |psi|^(2 other), judged by those of |psi|^(2 power).
 
-    With l = ln |psi|^2 and w = e^((1 - other) l) it is <w>^2 / <w^2>, and a mean over the samples of
-    the one is <e^((other - power) l) ...> / <e^((other - power) l)> over those of the other.
+    With l = ln |psi|^2 and w = e^((1 - other) l) it is <w>^2 / <w^2>, and a mean over the samples
+    of the one is <e^((other - power) l) ...> / <e^((other - power) l)> over those of the other.
     """
     mean = [_log_mean(share * log_prob) for share in (1 - power, other - power, 2 - power - other)]
     return float(np.exp(2 * mean[0] - mean[1] - mean[2]))

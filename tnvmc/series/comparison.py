@@ -13,12 +13,23 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
 from tnvmc.operators.properties import fingerprint
 from tnvmc.series import kind as series_kind
-from tnvmc.series.blocks import ansatz_blocks, check_alike, check_threads, sections_of
-from tnvmc.series.budget import budget_of, measured_samples, samples_per_step, within
-from tnvmc.series.expansion import completed, out_of
-from tnvmc.series.kind import Column, Found, Row, Series, SeriesKind, SeriesTable
-from tnvmc.series.pictures import Histories
-from tnvmc.series.sample_costs import median, seconds_per_effective_sample
+from tnvmc.series.budget import (
+    budget_of,
+    measured_samples,
+    median,
+    samples_per_step,
+    seconds_per_effective_sample,
+    within,
+)
+from tnvmc.series.expansion import (
+    ansatz_blocks,
+    check_alike,
+    check_threads,
+    completed,
+    out_of,
+    sections_of,
+)
+from tnvmc.series.kind import Column, Found, Histories, Row, Series, SeriesKind, SeriesTable
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.config import Budget, Settings
 from tnvmc.settings.defaults import complete

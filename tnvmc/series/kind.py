@@ -1,13 +1,14 @@
 """What several runs of one file have in common, and what a kind of them decides.
 
-A new kind is one file with a `SeriesKind`, named in `series/kinds.py`.
+A new kind is one file with a `SeriesKind`, named in `series/machine.py`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,10 +17,13 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
 from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator
-from tnvmc.series.pictures import Picture
 from tnvmc.settings.config import Settings
+from tnvmc.settings.load import read_toml
+from tnvmc.settings.problems import ConfigError
 from tnvmc.shown import Shown, Table, with_error
-from tnvmc.storage.run_files import Run, is_current
+from tnvmc.storage.identity import differences
+from tnvmc.storage.run_files import Run, asks_the_same, is_current
+from tnvmc.storage.run_folder import CONFIG
 from tnvmc.trust.finished_run import diagnostics_of
 from tnvmc.trust.reference import Reference
 
@@ -245,3 +249,138 @@ def about(series: Series) -> dict[str, Any]:
         "units": series.operator.units,
         "version": __version__,
     }
+
+
+@dataclass(frozen=True)
+class Histories:
+    """The steps of several runs on the same axes."""
+
+    folders: Sequence[Path]
+    final: bool = False  #: with what was measured at the end, variances and V-scores
+
+
+@dataclass(frozen=True)
+class Level:
+    """One energy above another one."""
+
+    labels: tuple[str, ...]  #: lines of text below it
+    height: float
+    error: float
+    exact: float | None = None
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Energies side by side, each before an exact one."""
+
+    levels: Sequence[Level]
+    axis: str  #: label of the energies
+    exact: str = "exact"  #: label of the exact ones
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Measured points with errors, and the exact values where they are known."""
+
+    axis: str  #: label of the values
+    x: Sequence[float]
+    y: Sequence[float]
+    error: Sequence[float]
+    exact: Sequence[float | None] = ()
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Curves below each other over the same axis."""
+
+    curves: Sequence[Curve]
+    axis: str
+    name: str = "scan"  #: of the file
+
+
+Picture = Histories | Levels | Curves
+
+
+Setting = Callable[[Json], Any]
+"""Gives one setting of the content of config.toml."""
+
+
+def begun_runs(series: Series) -> dict[str, Json]:
+    """Give the settings of the runs that were begun, by their names."""
+    files = {name: series.out / name / CONFIG for name in series.runs}
+    return {name: read_toml(file) for name, file in files.items() if file.is_file()}
+
+
+def refuse_other_problem(series: Series, own: Mapping[str, Setting]) -> None:
+    """Refuse runs that would go on with another Hamiltonian, state or seed.
+
+    Args:
+        series: with the settings that are asked for now.
+        own: more settings that a run keeps, by the names under which they are told.
+
+    Raises:
+        ConfigError: the first setting that is another one.
+    """
+    for name, before in begun_runs(series).items():
+        now, place = series.runs[name].as_dict(), series.out / name
+        for key, of_run in {**own, "seed": _seed, **_of_problem(now)}.items():
+            if of_run(before) != of_run(now):
+                raise ConfigError(
+                    f"{series.kind.run} '{name}': {key} = {_text(of_run(now))}: the run in {place} "
+                    f"was begun with {_text(of_run(before))}; choose another --out"
+                )
+
+
+def asks_no_more(before: Json, now: Json) -> bool:
+    """Tell whether a run with the settings `before` has done what is asked `now`, or more."""
+    made, asked = before["optimizer"]["steps"], now["optimizer"]["steps"]
+    steps = {**now["optimizer"], "steps": made}
+    after = {**now, "optimizer": steps, "ansatz": _with_start_moved(before, now)}
+    return bool(asked <= made) and asks_the_same(before, after)
+
+
+def unlike(one: Json, other: Json) -> list[str]:
+    """Give the settings in which two runs differ that have an influence on the result."""
+    if asks_the_same(one, other):
+        return []
+
+    def relevant(config: Json) -> Json:
+        rest = {name: part for name, part in config.items() if name != "run"}
+        return {**rest, "run.seed": _seed(config)}
+
+    return differences(relevant(one), relevant(other))
+
+
+def _with_start_moved(before: Json, now: Json) -> Json:
+    """Give [ansatz] with the path of its start as it was, where all runs were moved together."""
+    old, new = (Path(str(each["ansatz"].get("init"))) for each in (before, now))
+    own = Path(str(now["run"].get("out"))).parent
+    return (
+        {**now["ansatz"], "init": str(old)}
+        if (new.parent, new.name) == (own, old.name)
+        else now["ansatz"]
+    )
+
+
+def _of_problem(now: Json) -> dict[str, Setting]:
+    keys = {"lattice": now["lattice"], "hamiltonian": now["hamiltonian"], "ansatz": ("kind", "D")}
+    return {
+        f"{section}.{key}": partial(_setting, section, key)
+        for section, names in keys.items()
+        for key in names
+    }
+
+
+def _setting(section: str, key: str, run: Json) -> Any:
+    return run[section].get(key)
+
+
+def _seed(config: Json) -> Any:
+    return (config.get("run") or {}).get("seed")
+
+
+def _text(value: Any) -> str:
+    """Write a setting: what is not set is the default."""
+    if isinstance(value, list):
+        return ", ".join(map(_text, value)) or "none"
+    return "the default" if value is None else str(value)

@@ -10,10 +10,12 @@ from typing import Any, Protocol
 
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
-from tnvmc.series.changes import asks_no_more
-from tnvmc.series.kind import Series, SeriesKind, SeriesTable
-from tnvmc.series.kinds import KINDS
+from tnvmc.series.comparison import ComparisonKind
+from tnvmc.series.kind import Series, SeriesKind, SeriesTable, asks_no_more
 from tnvmc.series.observed import observed_value
+from tnvmc.series.scan import ScanKind
+from tnvmc.series.several_starts import StartsKind
+from tnvmc.series.spin_sectors import SectorsKind
 from tnvmc.settings.config import Settings
 from tnvmc.settings.load import read_toml, with_out, with_overrides
 from tnvmc.settings.problems import ConfigError
@@ -265,3 +267,9 @@ def _measure(series: Series, name: str, maker: Maker) -> None:
     if any(observed_value(held, each) is None for each in series.observables):
         print("measuring observables", flush=True)
         maker.measure(run.path, series.observables)
+
+
+COMPARISON, SECTORS, STARTS, SCAN = ComparisonKind(), SectorsKind(), StartsKind(), ScanKind()
+
+KINDS: tuple[SeriesKind, ...] = (COMPARISON, SCAN, SECTORS, STARTS)
+"""In the order in which a file is asked whether it is of a kind."""

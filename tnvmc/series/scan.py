@@ -16,11 +16,20 @@ from typing import Any
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
 from tnvmc.series import kind as series_kind
-from tnvmc.series.changes import refuse_other_problem
 from tnvmc.series.expansion import check_parts, completed, later_seed, out_of
-from tnvmc.series.kind import Column, Found, Row, Series, SeriesKind, SeriesTable, or_dash
+from tnvmc.series.kind import (
+    Column,
+    Curve,
+    Curves,
+    Found,
+    Row,
+    Series,
+    SeriesKind,
+    SeriesTable,
+    or_dash,
+    refuse_other_problem,
+)
 from tnvmc.series.observed import observed_value
-from tnvmc.series.pictures import Curve, Curves
 from tnvmc.settings.ansatz_settings import PEPSSettings
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.config import Range, ScanSettings, Settings

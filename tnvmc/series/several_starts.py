@@ -13,10 +13,18 @@ from typing import Any
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import MOST_STARTS, Json
 from tnvmc.series import kind as series_kind
-from tnvmc.series.changes import unlike
 from tnvmc.series.expansion import check_parts, later_seed, out_of
-from tnvmc.series.kind import Column, Found, Row, Series, SeriesKind, SeriesTable, or_dash
-from tnvmc.series.pictures import Histories
+from tnvmc.series.kind import (
+    Column,
+    Found,
+    Histories,
+    Row,
+    Series,
+    SeriesKind,
+    SeriesTable,
+    or_dash,
+    unlike,
+)
 from tnvmc.settings.build import build_operator
 from tnvmc.settings.config import Settings
 from tnvmc.settings.defaults import complete

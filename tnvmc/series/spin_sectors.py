@@ -13,11 +13,21 @@ from tnvmc.limits import Json
 from tnvmc.operators.basis import check_magnetisation
 from tnvmc.operators.properties import rotation_invariant
 from tnvmc.series import kind as series_kind
-from tnvmc.series.changes import asks_no_more, begun_runs, refuse_other_problem
 from tnvmc.series.expansion import check_parts, completed, given, later_seed, named, of_run, out_of
-from tnvmc.series.kind import Column, Found, Series, SeriesKind, SeriesTable, or_dash
+from tnvmc.series.kind import (
+    Column,
+    Found,
+    Level,
+    Levels,
+    Series,
+    SeriesKind,
+    SeriesTable,
+    asks_no_more,
+    begun_runs,
+    or_dash,
+    refuse_other_problem,
+)
 from tnvmc.series.level_checks import SectorRow, changed_since, judged, sigmas_off, with_key
-from tnvmc.series.pictures import Level, Levels
 from tnvmc.series.sector_levels import sector_references
 from tnvmc.settings.build import QuantumNumbers, build_operator, quantum_numbers
 from tnvmc.settings.config import OrthogonalSettings, SectorSettings, Settings

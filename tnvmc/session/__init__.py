@@ -1,1 +1,1 @@
-"""Level 11: what a user meets in Python: `VMC`, its arguments, and what ranks share of its calls."""
+"""Level 11: what a user meets in Python: `VMC`, its arguments, and what surrounds its calls."""

@@ -34,9 +34,8 @@ from tnvmc.sampling.problem import InSector, Point, Problem, Samples
 from tnvmc.sampling.workers import chunks
 from tnvmc.vmc import step
 from tnvmc.vmc.characters import check_inversion
-from tnvmc.vmc.controllers import GrowingChi, GrowingSamples, first_chi, first_n_samples
+from tnvmc.vmc.controllers import GrowingChi, GrowingSamples, Rates, first_chi, first_n_samples
 from tnvmc.vmc.core import State
-from tnvmc.vmc.learning_rate import Rates
 from tnvmc.vmc.orthogonal import LowerState, largest_change_by_a_site, repeated
 
 Array = Any
@@ -179,7 +178,7 @@ def check_sector(operator: Operator | NonHermitian, magnetisation: int | None) -
 
 
 def check_orthogonal(ansatz: Ansatz, lower: Sequence[LowerState]) -> None:
-    """Raise ValueError for an excited state that cannot leave the symmetries of the ground state."""
+    """Raise ValueError for an excited state that keeps the symmetries of the ground state."""
     if lower and shares_tensors(ansatz):
         raise ValueError(
             "VMC: orthogonal_to, and tensors that are shared: the state has the character of the "
@@ -398,9 +397,9 @@ def growing_samples(
 def growing_chi(chi: Any, ansatz: Ansatz, sampler: Samples) -> GrowingChi | None:
     """Give the chi of the first step where it is to grow; None where it is that of the ansatz.
 
-    It grows with "auto", and by default where the scheme of the ansatz was left open.  A sum over all
-    configurations has no error that truncation could be compared with, and takes the chi of the
-    ansatz.  Raises ValueError for a number, which is that of the ansatz, and an ansatz without chi.
+    It grows with "auto", and by default where the scheme of the ansatz was left open.  A sum over
+    all configurations has no error to compare truncation with, and takes the chi of the ansatz.
+    Raises ValueError for a number, which is that of the ansatz, and an ansatz without chi.
     """
     largest, first = chi_of(ansatz), first_chi(ansatz.description().get("D"))
     enumerated = sampler.n_samples is None

@@ -74,7 +74,7 @@ def _follow(of: Any, name: str) -> Any:
     return value
 
 
-def steps_kept(
+def steps_recorded(
     vmc: Made, out: Out, steps: int
 ) -> AbstractContextManager[Callable[[StepRecord], None]]:
     """Keep the steps of a block in a folder, if there is one."""
@@ -85,7 +85,7 @@ def steps_kept(
     return python_run.steps(vmc, out, steps)
 
 
-def result_kept(
+def result_recorded(
     vmc: Made, out: Out, plan: MeasurementPlan
 ) -> AbstractContextManager[Callable[[Measured], Measured]]:
     """Judge what a block measures, and keep it in the folder of the run, if there is one."""

@@ -44,15 +44,21 @@ from tnvmc.session.arguments import (
     rates,
     start_configs,
 )
-from tnvmc.session.calls import Out, collective, result_kept, steps_kept, steps_shown, work_shown
+from tnvmc.session.calls import (
+    Out,
+    collective,
+    result_recorded,
+    steps_recorded,
+    steps_shown,
+    work_shown,
+)
 from tnvmc.trust.chi_scan import Convergence, checked_chis, scan_chi
 from tnvmc.trust.double_layer import When, chosen_chis, scan_double_layer
 from tnvmc.trust.energies import judged, of_steps
 from tnvmc.vmc import checkpoint, step
-from tnvmc.vmc.controllers import MeanOfIterates
+from tnvmc.vmc.controllers import MeanOfIterates, Rates, paced
 from tnvmc.vmc.core import Given, Iterate, Method, State, controlled
 from tnvmc.vmc.history import History
-from tnvmc.vmc.learning_rate import Rates, paced
 from tnvmc.vmc.measured_iterate import measured_iterate
 from tnvmc.vmc.measurement import MeasurementPlan, expect, measure, names_of
 from tnvmc.vmc.orthogonal import LowerState, everywhere
@@ -85,9 +91,9 @@ class VMC:
         learning_rate: a number; a function of the step; or "auto": a rate that follows the steps
             (`Paced`), and a measurement of the mean of the iterates, or of the last or the first
             where they are better (`vmc.measured_iterate`).  By default "auto" with `SR`, else 0.1.
-        chi: "auto": a boundary bond dimension that grows with the effect of truncation on a step, up
-            to that of the ansatz (`GrowingChi`); measurements take twice as much.  By default so for
-            a PEPS with D >= 5 and no `scheme`.
+        chi: "auto": a boundary bond dimension that grows with the effect of truncation on a step,
+            up to that of the ansatz (`GrowingChi`); measurements take twice as much.  By default
+            so for a PEPS with D >= 5 and no `scheme`.
         n_samples: "auto": of Markov chains, a number that grows as noise comes to dominate the
             steps (`GrowingSamples`), whatever that of the sampler.
         seed: key of all random numbers.
@@ -234,7 +240,10 @@ class VMC:
         steps, n_sites = whole("VMC.run", "steps", steps, 0), self.operator.n_sites
         callbacks, stop = as_callbacks(callback), False
         records = History([], n_sites, self.operator.units)
-        with steps_kept(self, out, steps) as keep, steps_shown(progress, steps, n_sites) as show:
+        with (
+            steps_recorded(self, out, steps) as keep,
+            steps_shown(progress, steps, n_sites) as show,
+        ):
 
             def observe(record: StepRecord) -> None:
                 nonlocal stop
@@ -305,7 +314,7 @@ class VMC:
                 `tnvmc.trust.energies.judged`.
         """
         plan = MeasurementPlan(n_samples, chi, n_burn, n_thin, names_of(symmetries), sampler)
-        with result_kept(self, out, plan) as keep, work_shown(progress):
+        with result_recorded(self, out, plan) as keep, work_shown(progress):
             found = keep(measure(self.method, self.state, plan)).measurement
         warn_of(found.diagnostics, "VMC.measure")
         return found
@@ -332,7 +341,7 @@ class VMC:
         n_burn: int | None = None,
         progress: bool = False,
     ) -> Expectation | ComplexEstimate:
-        """Estimate <operator>, a total, in the present state, in new samples at the cost of `measure`.
+        """Estimate <operator>, a total, in the present state, at the cost of `measure`.
 
         Where the Hamiltonian conserves the magnetisation the state is that in the sector of the
         walkers, so <Sx> is 0.  Of a `NonHermitian` both Hermitian parts are estimated.
@@ -371,8 +380,8 @@ class VMC:
         """Measure the energy at several chi on the same configurations, and without any.
 
         Configurations are drawn at the largest chi and reweighted for the others, so that noise
-        cancels in the differences.  The double layer of a PEPS gives an energy without noise, in the
-        same sector, at a chi of its own.  `diagnostics` say whether the two agree.
+        cancels in the differences.  The double layer of a PEPS gives an energy without noise, in
+        the same sector, at a chi of its own.  `diagnostics` say whether the two agree.
 
         Args:
             chis: 1, 1.5 and 2 times the chi of the next step by default.
@@ -417,7 +426,7 @@ class VMC:
 def converge(
     vmc: VMC, plan: MeasurementPlan, chis: Sequence[int] | None, double_layer: When
 ) -> Convergence:
-    """Carry out `VMC.converge`, by a plan whose chi becomes the largest of `chis`; warn of nothing."""
+    """Carry out `VMC.converge`, by a plan whose chi is left open; warn of nothing."""
     chis = checked_chis(vmc.problem.ansatz, chis)
     chosen_chis(double_layer)  # refused before anything is drawn
     measured = measure(vmc.method, vmc.state, replace(plan, chi=max(chis)))

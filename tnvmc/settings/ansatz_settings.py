@@ -31,6 +31,8 @@ Characters = Annotated[
 class _Ansatz(Section):
     """What all kinds take."""
 
+    is_network: ClassVar[bool] = False
+    is_autoregressive: ClassVar[bool] = False
     kind: str
     """`mps` needs a lattice of one row; `product` and `dimer` have no bond dimension. `product` is
     one of single sites, `product_of_states` of two wave functions."""
@@ -56,6 +58,26 @@ class _Ansatz(Section):
     reweight: StrictBool | None = None
     """With `symmetrise`: `true` lets chains walk on psi itself, and weighs the samples; `false`
     accepts every move by amplitudes of the sum: slower, without weights. Default: `true`."""
+
+    @property
+    def factors(self) -> dict[str, Any]:
+        """The states of a product, by key; of anything else none."""
+        return {}
+
+    @property
+    def single_states(self) -> dict[str, Any]:
+        """The states that are no products, by key: "ansatz", or "ansatz.first" and so on."""
+        return {f"ansatz.{key}": each for key, each in self.factors.items()} or {"ansatz": self}
+
+    @property
+    def leading(self) -> Any:
+        """The state that is contracted and walked on: the first one of a product."""
+        return self.factors.get("first", self)
+
+    @property
+    def is_contracted(self) -> bool:
+        """Whether amplitudes are contracted, those of the first state of a product."""
+        return self.leading.kind in ("peps", "mps")
 
 
 class PEPSSettings(_Ansatz):
@@ -93,12 +115,17 @@ class PeriodicMPSSettings(PEPSSettings):
     init: Start = "random"
 
 
-class ProductSettings(_Ansatz):
+class _WithoutBonds(_Ansatz):
+    @property
+    def D(self) -> None:
+        """Not the bond dimension: there is none, or only in the tables of states."""
+        return None
+
+
+class ProductSettings(_WithoutBonds):
     """Product states."""
 
     kind: Literal["product"] = "product"
-    D: Annotated[StrictInt, Field(ge=1, le=1)] | None = None
-    """A product state has no bond dimension."""
     init: Start = "product"
 
 
@@ -109,17 +136,12 @@ class DimerSettings(ProductSettings):
     init: Start = "random"
 
 
-class _WithoutBonds(_Ansatz):
-    @property
-    def D(self) -> None:
-        """Not the bond dimension: there is none, or only in the tables of states."""
-        return None
-
-
 class NetworkSettings(_WithoutBonds):
     """What all networks take; the other keys are arguments of the network."""
 
-    architecture: ClassVar[type[architectures.Architecture]]
+    is_network: ClassVar[bool] = True
+    arguments: ClassVar[tuple[str, ...]] = ()
+    """Keys that are arguments of the network."""
     dtype: Literal["float64"] = "float64"
     """Type of the parameters. With complex output psi can still have phases."""
     init: Literal["random"] | Saved = "random"
@@ -135,51 +157,43 @@ class NetworkSettings(_WithoutBonds):
     inversion. The Hamiltonian must have them; the cost is multiplied by their number. For an
     autoregressive network |psi|² is averaged, so that it can still be sampled directly."""
 
-    @classmethod
-    def arguments(cls) -> list[str]:
-        """Give the keys that are arguments of the network."""
-        return [field.name for field in _in_files(cls.architecture)]
-
     def keywords(self) -> dict[str, Any]:
         """Give the arguments of the network."""
-        return {key: getattr(self, key) for key in self.arguments()}
+        return {key: getattr(self, key) for key in self.arguments}
 
 
 class AutoregressiveSettings(NetworkSettings):
     """Networks that are normalised, and drawn from directly."""
 
+    is_autoregressive: ClassVar[bool] = True
     magnetisation: StrictInt | Literal[False] | None = None
     """psi is 0 unless twice the total Sz is this number; `false` for no restriction. Default:
     `sampler.magnetisation` if the Hamiltonian conserves it."""
 
-    @classmethod
-    def arguments(cls) -> list[str]:
-        """Give the keys that are arguments of the network."""
-        return ["magnetisation", *super().arguments()]
-
 
 _ONLY_IN_PYTHON = {
-    "activation", "dense", "form", "head", "init_scale", "inner", "kernel", "padding", "pool", "pooling",
-    "residual", "stride",
+    "activation", "dense", "form", "head", "init_scale", "inner", "kernel", "padding", "pool",
+    "pooling", "residual", "stride",
 }  # fmt: skip
 """Arguments of networks that a file does not set."""
-
-
-def _in_files(architecture: Any) -> list[Any]:
-    return [field for field in fields(architecture) if field.name not in _ONLY_IN_PYTHON]
 
 
 def _network(kind: str, network: Network) -> Any:
     """Make the model of a network from its architecture."""
     architecture = getattr(architectures, f"{network.name}Config")
     types = get_type_hints(architecture, include_extras=True)
-    keys: dict[str, Any] = {"kind": (Literal[kind], kind)}
-    for field in _in_files(architecture):
-        described = Field(field.default, description=meaning(architecture, field.name))
-        keys[field.name] = (types[field.name], described)
+    keys: dict[str, Any] = {
+        field.name: (
+            types[field.name],
+            Field(field.default, description=meaning(architecture, field.name)),
+        )
+        for field in fields(architecture)
+        if field.name not in _ONLY_IN_PYTHON
+    }
     base = AutoregressiveSettings if network.autoregressive else NetworkSettings
-    model = create_model(kind, __base__=base, **keys)
-    model.architecture = architecture
+    of_kind: Any = {"kind": (Literal[kind], kind)}
+    model = create_model(kind, __base__=base, **of_kind, **keys)
+    model.arguments = (*(["magnetisation"] if network.autoregressive else []), *keys)
     return model
 
 
@@ -190,18 +204,14 @@ class JastrowSettings(_WithoutBonds):
     init: Literal["random"] | Saved = "random"
 
 
-if TYPE_CHECKING:
-    _Second = (
-        JastrowSettings | PeriodicMPSSettings | ProductSettings | DimerSettings | NetworkSettings
-    )
-    _First = PEPSSettings | _Second
-else:
-    _SECOND = (
-        JastrowSettings, PeriodicMPSSettings, ProductSettings, DimerSettings,
-        *(_network(kind, network) for kind, network in NETWORKS.items()),
-    )  # fmt: skip
-    _First = Annotated[Union[(PEPSSettings, *_SECOND)], Field(discriminator="kind")]
-    _Second = Annotated[Union[(*_SECOND,)], Field(discriminator="kind")]
+_SECOND = (
+    PeriodicMPSSettings, ProductSettings, DimerSettings, JastrowSettings,
+    *(_network(kind, network) for kind, network in NETWORKS.items()),
+)  # fmt: skip
+
+
+def _one_of(*models: Any) -> Any:
+    return Annotated[Union[models], Field(discriminator="kind")]  # noqa: UP007
 
 
 class ProductOfStatesSettings(_WithoutBonds):
@@ -209,39 +219,20 @@ class ProductOfStatesSettings(_WithoutBonds):
 
     kind: Literal["product_of_states"] = "product_of_states"
     init: Literal["factors"] | Saved = "factors"
-    first: _First
+    first: _one_of(PEPSSettings, *_SECOND)  # type: ignore[valid-type]
     """The state that is contracted and that chains walk on, such as a PEPS
     ([Products](../products.md)). With `init = "factors"` it starts as its own `init` says, and the
     second one nearly constant."""
-    second: _Second
+    second: _one_of(*_SECOND)  # type: ignore[valid-type]
     """The other state, of any kind but `peps` and `mps`."""
     sweeps: Literal["first", "both"] | None = None
     """`first`: chains sample |psi|² of the first state, that of the second one makes weights.
     `both`: every move is accepted by full amplitudes of both; no weights. Default: `first` for a
     PEPS or MPS, else `both`."""
 
-
-def leading(ansatz: Any) -> Any:
-    """Give the state that is contracted and walked on: the first one of a product."""
-    return ansatz.first if isinstance(ansatz, ProductOfStatesSettings) else ansatz
-
-
-def factors(ansatz: Any) -> dict[str, Any]:
-    """Give the states of a product, by key; of anything else none."""
-    if not isinstance(ansatz, ProductOfStatesSettings):
-        return {}
-    return {"first": ansatz.first, "second": ansatz.second}
-
-
-def single_states(ansatz: Any) -> dict[str, Any]:
-    """Give the states that are no products, by key: "ansatz", or "ansatz.first" and so on."""
-    parts = {f"ansatz.{key}": state for key, state in factors(ansatz).items()}
-    return parts or {"ansatz": ansatz}
-
-
-def is_contracted(ansatz: Any) -> bool:
-    """Tell whether amplitudes are contracted, those of the first state of a product."""
-    return leading(ansatz).kind in ("peps", "mps")
+    @property
+    def factors(self) -> dict[str, Any]:
+        return {"first": self.first, "second": self.second}
 
 
 def named(kind: str) -> str:
@@ -250,11 +241,6 @@ def named(kind: str) -> str:
 
 
 if TYPE_CHECKING:
-    AnsatzSettings = _First | ProductOfStatesSettings
+    AnsatzSettings = Any
 else:
-    AnsatzSettings = Annotated[
-        Union[
-            (PEPSSettings, *_SECOND[1:4], JastrowSettings, *_SECOND[4:], ProductOfStatesSettings)
-        ],
-        Field(discriminator="kind"),
-    ]
+    AnsatzSettings = _one_of(PEPSSettings, *_SECOND, ProductOfStatesSettings)

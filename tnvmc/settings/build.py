@@ -40,8 +40,6 @@ from tnvmc.sampling.problem import Samples
 from tnvmc.settings.ansatz_settings import NetworkSettings, ProductOfStatesSettings
 from tnvmc.settings.config import DEFAULT_SAMPLES, Settings, default_chi, measured_chi
 from tnvmc.settings.model_settings import (
-    BondsSettings,
-    ChainSettings,
     LatticeSettings,
     TermsSettings,
 )
@@ -53,10 +51,10 @@ Array = Any
 
 def build_lattice(settings: LatticeSettings) -> Lattice:
     """Make the lattice of a [lattice] section."""
-    shape = [settings.shape] if isinstance(settings.shape, int) else settings.shape
-    if isinstance(settings, ChainSettings):
+    shape = settings.sizes
+    if settings.kind == "chain":
         return chain(shape[0], settings.boundary)
-    if isinstance(settings, BondsSettings):
+    if settings.kind == "bonds":
         rows, columns = [1, *shape][-2:]
         return from_bonds(
             (rows, columns), settings.by_kind(), settings.coordinates, settings.vacant or ()
@@ -152,7 +150,7 @@ def _start(settings: Settings, operator: Operator, ansatz: Ansatz) -> Array:
 def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
     """Make one wave function, of the [contraction] section where it is contracted."""
     lattice, local_dim = operator.lattice, operator.local_dim
-    if isinstance(ansatz, NetworkSettings):
+    if ansatz.is_network:
         return _network(ansatz, operator, settings.sampler.magnetisation or 0)
     dtype = ansatz.dtype or default_dtype(operator)
     if ansatz.kind == "jastrow":

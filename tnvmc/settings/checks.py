@@ -12,12 +12,6 @@ import numpy as np
 from tnvmc.backend.process import memory_limit
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
-from tnvmc.settings.ansatz_settings import (
-    AutoregressiveSettings,
-    NetworkSettings,
-    ProductOfStatesSettings,
-    leading,
-)
 from tnvmc.settings.build import build_lattice, build_operator
 from tnvmc.settings.config import Settings
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
@@ -42,7 +36,7 @@ def hamiltonian(settings: Settings) -> Operator | None:
 def sector_problems(settings: Settings) -> Iterator[ConfigProblem]:
     """Find magnetisations of the network, the sampler and the average that clash; builds H."""
     ansatz, asked = settings.ansatz, settings.sampler.magnetisation
-    own = ansatz.magnetisation if isinstance(ansatz, AutoregressiveSettings) else None
+    own = getattr(ansatz, "magnetisation", None)  # of an autoregressive network
     own = None if own is False else own
     if (own, asked) == (None, None) or (operator := hamiltonian(settings)) is None:
         return
@@ -69,7 +63,7 @@ def sector_problems(settings: Settings) -> Iterator[ConfigProblem]:
 def type_problems(settings: Settings) -> Iterator[ConfigProblem]:
     """Find a real wave function for a complex Hamiltonian; builds H."""
     dtype = settings.ansatz.dtype
-    if isinstance(settings.ansatz, NetworkSettings | ProductOfStatesSettings):
+    if settings.ansatz.is_network or settings.ansatz.factors:
         return
     real = dtype in ("float64", "float32")
     if real and (operator := hamiltonian(settings)) is not None and operator.is_complex:
@@ -112,7 +106,7 @@ def check_memory(settings: Settings, n_params: int, local_dim: int) -> None:
     Simple update, and parameters that tensors share, need a tensor with all bonds of dimension D
     for each place of the grid; any start the parameters and their first update.
     """
-    state = leading(settings.ansatz)
+    state = settings.ansatz.leading
     D: Any = getattr(state, "D", None)
     needed, what = 2 * n_params * np.dtype(state.dtype).itemsize, "its parameters and their update"
     if state.kind == "peps" and (state.init == "simple_update" or state.sharing):

@@ -21,7 +21,6 @@ from tnvmc.limits import (
 )
 from tnvmc.settings.ansatz_settings import (
     AnsatzSettings,
-    AutoregressiveSettings,
     Characters,
     PEPSSettings,
     Start,
@@ -289,7 +288,7 @@ class Settings(Section):
     @property
     def sampler_kind(self) -> str:
         """How configurations are drawn: where it is not set, in the best way the ansatz knows."""
-        exact = isinstance(self.ansatz, AutoregressiveSettings) and not self.ansatz.symmetrise
+        exact = self.ansatz.is_autoregressive and not self.ansatz.symmetrise
         return self.sampler.kind or ("direct" if exact else "metropolis")
 
     def changed(self, changes: Mapping[str, Mapping[str, Any]]) -> Settings:

@@ -13,18 +13,12 @@ from tnvmc.limits import Section
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.average import MOST_PARAMETERS
 from tnvmc.settings.ansatz_settings import (
-    AutoregressiveSettings,
-    NetworkSettings,
     PEPSSettings,
-    factors,
-    is_contracted,
-    leading,
-    single_states,
 )
 from tnvmc.settings.build import default_dtype
 from tnvmc.settings.checks import hamiltonian, sector_problems, type_problems
 from tnvmc.settings.config import DEFAULT_SAMPLES, Settings, default_chi, measured_chi
-from tnvmc.settings.optimizer_settings import OptimiseStage, OptimizerSettings, SRSettings
+from tnvmc.settings.optimizer_settings import OptimizerSettings, SRSettings
 from tnvmc.settings.problems import ConfigError, ConfigProblem
 from tnvmc.settings.stages import MEASURED, as_run, default_stages, from_sections
 from tnvmc.vmc.controllers import first_chi
@@ -60,7 +54,7 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
     if settings.stage:
         settings = _with_stages(settings)
     ansatz, sampler, chi = settings.ansatz, settings.sampler, _chi(settings)
-    for key, state in single_states(ansatz).items():
+    for key, state in ansatz.single_states.items():
         if isinstance(state, PEPSSettings) and state.D is None:
             what = "the bond dimension, an integer >= 1"
             raise ConfigError(ConfigProblem(f"{key}.D", "missing", what))
@@ -71,7 +65,7 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
     chains = settings.sampler_kind == "metropolis" and sampler.n_replicas == 1
     defaults: dict[str, dict[str, Any]] = {
         "ansatz": _of_ansatz(ansatz, operator, sector),
-        "contraction": {"scheme": "src", "chi": chi} if is_contracted(ansatz) else {},
+        "contraction": {"scheme": "src", "chi": chi} if ansatz.is_contracted else {},
         "sampler": {
             "kind": settings.sampler_kind, "magnetisation": sector,
             "power": "auto" if chains else 1.0,
@@ -156,7 +150,7 @@ def _is_small(D: int, state: PEPSSettings, operator: Operator) -> bool:
 
 def _unset(section: Section, defaults: dict[str, Any]) -> dict[str, Any]:
     """Keep the defaults of keys that a section leaves out."""
-    inner = factors(section)
+    inner = getattr(section, "factors", {})
     values = {k: v for k, v in defaults.items() if k in inner or getattr(section, k, 0) is None}
     shares = isinstance(section, PEPSSettings) and section.sharing
     if shares and "init" not in section.model_fields_set:
@@ -167,14 +161,14 @@ def _unset(section: Section, defaults: dict[str, Any]) -> dict[str, Any]:
 def _of_ansatz(ansatz: Any, operator: Operator | None, sector: int | None) -> dict[str, Any]:
     """Give the defaults of [ansatz], for a product with the tables of both states."""
     values: dict[str, Any] = {} if operator is None else {"dtype": default_dtype(operator)}
-    if isinstance(ansatz, AutoregressiveSettings) and sector is not None:
+    if ansatz.is_autoregressive and sector is not None:
         values["magnetisation"] = sector
     if ansatz.symmetrise:
         values["reweight"] = True
     own = values if ansatz.dtype is None else {"dtype": ansatz.dtype}
-    for key, state in factors(ansatz).items():
-        inner = {} if isinstance(state, NetworkSettings) else {"dtype": own.get("dtype")}
-        if isinstance(state, AutoregressiveSettings) and sector is not None:
+    for key, state in ansatz.factors.items():
+        inner = {} if state.is_network else {"dtype": own.get("dtype")}
+        if state.is_autoregressive and sector is not None:
             inner["magnetisation"] = sector
         values[key] = state.model_copy(update=_unset(state, inner))
     return values
@@ -182,7 +176,7 @@ def _of_ansatz(ansatz: Any, operator: Operator | None, sector: int | None) -> di
 
 def _chi(settings: Settings) -> int | Literal["auto"] | None:
     """Give the chi of a state, None where it is contracted without one."""
-    state, contraction = leading(settings.ansatz), settings.contraction
+    state, contraction = settings.ansatz.leading, settings.contraction
     if contraction.chi or state.kind != "peps" or contraction.scheme == "exact":
         return contraction.chi
     D = state.D or 1
@@ -210,7 +204,7 @@ def _with_stages(settings: Settings) -> Settings:
         filled = stage.model_copy(update=_unset(stage, from_sections(plain, stage)))
         run = complete(as_run(plain, filled))
         own = from_sections(run, filled)
-        if isinstance(stage, OptimiseStage):
+        if stage.kind == "optimise":
             own["plateau"] = own["plateau"] or 0
             grows = bool(stages) and (run.ansatz.D or 0) > (stages[-1].D or 0)
             own |= {"noise": NOISE} if grows else {}

@@ -1,8 +1,8 @@
 """From objects to settings: what config.toml says of a run that was made in Python.
 
 Every part says how it was made: a Hamiltonian its model and couplings, a group its symmetries, a
-wave function what makes it again.  Settings are built of that and compared with the objects, so that
-no file says that it can make a state that it cannot.
+wave function what makes it again.  What settings make of that is compared with the objects: so no
+file says that it can make a state that it cannot.
 """
 
 from __future__ import annotations
@@ -40,15 +40,14 @@ from tnvmc.settings.load import validate
 from tnvmc.settings.optimizer_settings import SRSettings
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.run_files import OWN_PARTS
-from tnvmc.vmc.controllers import GrowingChi, GrowingSamples
+from tnvmc.vmc.controllers import GrowingChi, GrowingSamples, Rates, paced
 from tnvmc.vmc.core import Made
-from tnvmc.vmc.learning_rate import Rates, paced
 
 Section = dict[str, Any]
 
 _FROM_THE_FILE = (
-    ("ansatz", "init"), ("ansatz", "init_noise"), ("optimizer", "plateau"), ("optimizer", "seconds"),
-    ("run", "checkpoint_every"),
+    ("ansatz", "init"), ("ansatz", "init_noise"), ("optimizer", "plateau"),
+    ("optimizer", "seconds"), ("run", "checkpoint_every"),
 )  # fmt: skip
 """What no object says, and a file that is there already does."""
 
@@ -144,23 +143,18 @@ def _lattice(lattice: Lattice) -> Section:
         shape: Any = columns if lattice.kind == "chain" else [rows, columns]
         return {"kind": lattice.kind, "shape": shape, "boundary": lattice.boundary}
     shape = columns if lattice.kind == "graph" else [rows, columns]
-    bonds = parts.pop("bonds")
-    one_kind = tuple(bonds) == ("nearest",)
-    return {
-        "kind": "bonds",
-        "shape": shape,
-        "bonds": bonds["nearest"] if one_kind else bonds,
-        **parts,
-    }
+    if tuple(parts["bonds"]) == ("nearest",):
+        parts["bonds"] = parts["bonds"]["nearest"]
+    return {"kind": "bonds", "shape": shape, **parts}
 
 
-def _symmetrised(state: Ansatz) -> Section:
-    """The symmetries that a state is summed over; without a group nothing."""
-    if state.group is None:
+def _symmetrised(state: Any) -> Section:
+    """The symmetries that a state is summed over, where they have names."""
+    group = state.group
+    if group is None or not group.asked:
         return {}
-    odd = {g.name: -1 for g in state.group.elements if g.character == -1}
-    named = {"symmetrise": list(state.group.asked), "characters": odd}
-    return {**named, "reweight": state.reweight} if state.group.asked else {}  # type: ignore[attr-defined]
+    odd = {g.name: -1 for g in group.elements if g.character == -1}
+    return {"symmetrise": list(group.asked), "characters": odd, "reweight": state.reweight}
 
 
 def _ansatz(state: Any, init: str | None) -> Section:
@@ -183,13 +177,10 @@ def _ansatz(state: Any, init: str | None) -> Section:
         found["kind"] = _STATES.get(kind, kind)
         no_keys = ("fields", "pairs", "scheme")
         found |= {name: value for name, value in made.items() if name not in no_keys}
-        if (sharing := state.sharing) is not None:
-            found |= {
-                "edge": sharing.edge,
-                "period": None if sharing.edge is None else sharing.period,
-            }
         if "sharing" in made:
-            found["sharing"] = sharing is not None
+            found["sharing"] = state.sharing is not None
+        if state.sharing is not None and state.sharing.edge is not None:
+            found |= {"edge": state.sharing.edge, "period": state.sharing.period}
     return found
 
 
@@ -231,7 +222,7 @@ def _optimizer(rule: Rule) -> Section:
 
 
 def _rate(vmc: Made) -> Section:
-    given = _given_rate(vmc)
+    given = _rate_of(vmc)
     if isinstance(given, schedules.Cosine | schedules.Exponential):
         falls = {"learning_rate": given.start, "final_learning_rate": given.end}
         return {**falls, "schedule": type(given).__name__.lower()}
@@ -240,11 +231,13 @@ def _rate(vmc: Made) -> Section:
     return {"learning_rate": given, "schedule": None if given == "auto" else "constant"}
 
 
-def _given_rate(vmc: Made) -> Any:
+def _rate_of(vmc: Made) -> Any:
     """A number, "auto", a schedule or a function."""
-    if isinstance(vmc.method.rule, Paced):
-        return "auto"
-    schedule: Any = vmc.method.schedule
+    auto = isinstance(vmc.method.rule, Paced)
+    return "auto" if auto else _plain_rate(vmc.method.schedule)
+
+
+def _plain_rate(schedule: Any) -> Any:
     given = schedule.given if isinstance(schedule, Rates) else schedule
     return given.value if isinstance(given, schedules.Constant) else given
 
@@ -256,18 +249,16 @@ def _differing(vmc: Made, settings: Settings) -> list[str]:
         return ["lattice", "hamiltonian"]
     if (fingerprint(operator), operator.units) != (fingerprint(vmc.operator), vmc.operator.units):
         return ["hamiltonian"]
-    rate: Any = build_schedule(settings.optimizer)
-    rate = rate.value if isinstance(rate, schedules.Constant) else rate
     rule = build_optimizer(settings.optimizer)
     if isinstance(rule, SR):
         shared = getattr(inner_state(vmc.ansatz), "shared", None) is not None
         rule = replace(rule, averaged_up_to=most_parameters(method.sampler.n_samples, shared))
+    rule = paced(rule, operator) if isinstance(method.rule, Paced) else rule
     same = {
         "ansatz": _same_state(build_ansatz(settings, operator), vmc.ansatz),
         "sampler": _same_sampler(build_sampler(settings, operator), vmc),
-        "optimizer": method.rule
-        == (paced(rule, operator) if isinstance(method.rule, Paced) else rule),
-        "learning_rate": rate == _given_rate(vmc),
+        "optimizer": rule == method.rule,
+        "learning_rate": _plain_rate(build_schedule(settings.optimizer)) == _rate_of(vmc),
     }
     return [name for name, is_same in same.items() if not is_same]
 

@@ -28,6 +28,12 @@ class _Lattice(Section):
     boundary: Literal["open", "cylinder", "periodic"] = "open"
     """`cylinder`: rows are periodic, columns are open. A PEPS has open bonds nevertheless, and
     periodic bonds are terms of the Hamiltonian only, unless `ansatz.bonds` says otherwise."""
+    shape: Any
+
+    @property
+    def sizes(self) -> list[int]:
+        """The shape as a list."""
+        return [self.shape] if isinstance(self.shape, int) else list(self.shape)
 
 
 class GridSettings(_Lattice):
@@ -79,12 +85,10 @@ LatticeSettings = Annotated[
 
 def n_sites(lattice: LatticeSettings) -> int:
     """Give the number of sites, without building anything."""
-    if isinstance(lattice.shape, int):
-        return lattice.shape
     vacant = len(set(getattr(lattice, "vacant", None) or ()))
     if lattice.kind == "kagome":
-        vacant = math.prod(length // 2 for length in lattice.shape)
-    return math.prod(lattice.shape) - vacant
+        vacant = math.prod(length // 2 for length in lattice.sizes)
+    return math.prod(lattice.sizes) - vacant
 
 
 MODELS = ("heisenberg", "xxz", "j1j2", "tfim", "rydberg", "shastry_sutherland")

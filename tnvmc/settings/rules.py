@@ -10,19 +10,13 @@ from tnvmc.ansatz.peps.rings import SHORTEST
 from tnvmc.lattice.custom import follows_row
 from tnvmc.operators.products import product_matrix
 from tnvmc.settings.ansatz_settings import (
-    AutoregressiveSettings,
-    NetworkSettings,
     PEPSSettings,
-    ProductOfStatesSettings,
-    is_contracted,
-    leading,
     named,
-    single_states,
 )
 from tnvmc.settings.build import build_lattice
 from tnvmc.settings.config import Settings
-from tnvmc.settings.model_settings import BondsSettings, TermsSettings
-from tnvmc.settings.optimizer_settings import OptimiseStage, SRSettings, StageSettings
+from tnvmc.settings.model_settings import TermsSettings
+from tnvmc.settings.optimizer_settings import OptimiseStage, StageSettings
 from tnvmc.settings.problems import ConfigProblem, conflict
 
 Rule = tuple[Any, ...]
@@ -54,12 +48,10 @@ def conflicts(settings: Settings) -> list[ConfigProblem]:
 
 def _of_lattices(settings: Settings) -> Iterator[Rule]:
     """Say that a PEPS needs rows and columns, and periodic bonds rings."""
-    lattice, ansatz, n_rows = settings.lattice, settings.ansatz, 0
-    if isinstance(lattice, BondsSettings) and leading(ansatz).kind == "peps":
-        n_rows = 1 if isinstance(lattice.shape, int) else len(lattice.shape)
+    lattice, ansatz = settings.lattice, settings.ansatz
     # Bonds and lengths that do not fit the lattice are refused when the run builds it.
     with contextlib.suppress(ValueError):
-        for key, state in single_states(ansatz).items():
+        for key, state in ansatz.single_states.items():
             whole = state.kind in _WHOLE_GRID and getattr(state, "order", "") != "snake"
             n_vacant = len(build_lattice(lattice).vacant) if whole else 0
             why = (
@@ -67,15 +59,15 @@ def _of_lattices(settings: Settings) -> Iterator[Rule]:
                 "places without a spin; take 'peps', 'rbm', 'made' or 'rnn' with order = 'snake'"
             )
             yield n_vacant, f"{key}.kind", why, state.kind
-        alone = n_rows == 1 and not follows_row(build_lattice(lattice))
+        alone = lattice.kind == "bonds" and len(lattice.sizes) == 1
+        alone = alone and ansatz.leading.kind == "peps" and not follows_row(build_lattice(lattice))
         why = (
             "gives no rows and columns, and these bonds are not those of a chain; give "
             "[n_rows, n_cols], or take ansatz.kind = 'mps'"
         )
         yield alone, "lattice.shape", why, lattice.shape
-    if getattr(ansatz, "bonds", "") == "periodic" and is_contracted(ansatz):
-        boundary, shape = lattice.boundary, lattice.shape
-        around = shape if isinstance(shape, int) else shape[-1]
+    if getattr(ansatz, "bonds", "") == "periodic" and ansatz.is_contracted:
+        boundary, around = lattice.boundary, lattice.sizes[-1]
         closed = boundary == "cylinder"
         why = (
             f"closes rows to rings, but lattice.boundary is {boundary!r}; take 'cylinder', or open "
@@ -101,7 +93,7 @@ def _of_samplers(settings: Settings) -> Iterator[Rule]:
     """Say what needs chains, or sweeps that know another power or precision."""
     sampler, ansatz, kind = settings.sampler, settings.ansatz, settings.sampler_kind
     a_state, chains = named(ansatz.kind), kind == "metropolis"
-    drawn = is_contracted(ansatz) or isinstance(leading(ansatz), AutoregressiveSettings)
+    drawn = ansatz.is_contracted or ansatz.leading.is_autoregressive
     why = f"{a_state} cannot be drawn from directly; take 'metropolis'"
     yield kind == "direct" and not drawn, "sampler.kind", why, kind
     replicas, powered = sampler.n_replicas > 1, sampler.power not in (1, None, "auto")
@@ -119,7 +111,7 @@ def _of_samplers(settings: Settings) -> Iterator[Rule]:
 
 def _of_sharing(settings: Settings) -> Iterator[Rule]:
     """Say that simple update and tensors that are shared exclude each other."""
-    for key, state in single_states(settings.ansatz).items():
+    for key, state in settings.ansatz.single_states.items():
         if not isinstance(state, PEPSSettings):
             continue
         alone = key == "ansatz"
@@ -158,7 +150,7 @@ def _of_contractions(settings: Settings) -> Iterator[Rule]:
     values = {f"contraction.{key}": value for key, value in contraction}
     values |= {"measure.chi": settings.measure.chi}
     values |= {f"stage.{n}.chi": stage.chi for n, stage in enumerate(settings.stage or (), 1)}
-    contracted, chain = is_contracted(ansatz), leading(ansatz).kind == "mps"
+    contracted, chain = ansatz.is_contracted, ansatz.leading.kind == "mps"
     not_contracted = f"{named(ansatz.kind)} is not contracted; leave it out"
     exact = "kind = 'mps' is contracted without truncation, and no chi grows; leave it out"
     for key, value in values.items():
@@ -182,7 +174,7 @@ def _of_contractions(settings: Settings) -> Iterator[Rule]:
 def _of_symmetries(settings: Settings) -> Iterator[Rule]:
     """Say what a state that is summed over symmetries cannot have, and what others cannot."""
     ansatz, sampler, measured = settings.ansatz, settings.sampler, settings.measure.symmetrise
-    for key, state in {"ansatz": ansatz, **single_states(ansatz)}.items():
+    for key, state in {"ansatz": ansatz, **ansatz.single_states}.items():
         why = "goes with ansatz.symmetrise only; leave it out"
         for name in ("characters", "reweight"):
             value = getattr(state, name)
@@ -213,9 +205,8 @@ def _of_symmetries(settings: Settings) -> Iterator[Rule]:
 
 def walks_on_first(ansatz: Any) -> bool:
     """Tell whether chains of a product walk on its first state alone."""
-    if not isinstance(ansatz, ProductOfStatesSettings):
-        return False
-    return ansatz.sweeps == "first" or (ansatz.sweeps is None and is_contracted(ansatz))
+    sweeps = getattr(ansatz, "sweeps", "both")
+    return sweeps == "first" or (sweeps is None and ansatz.is_contracted)
 
 
 def _of_rates(settings: Settings) -> Iterator[Rule]:
@@ -268,7 +259,7 @@ def _of_edges(
     shares = isinstance(ansatz, PEPSSettings) and ansatz.sharing is not False
     why = "goes with ansatz.sharing = true only; say that too, or leave it out"
     yield stage.edge is not None and not shares, where, why, stage.edge
-    if not isinstance(ansatz, PEPSSettings) or not isinstance(before, OptimiseStage):
+    if not isinstance(ansatz, PEPSSettings) or before is None or before.kind == "simple_update":
         return
     had, has = before.edge or ansatz.edge, stage.edge or ansatz.edge
     why = (
@@ -284,14 +275,14 @@ def _of_stage(
     """Say what one stage cannot have, after a stage with the D `before`."""
     where, optimizer = f"stage.{number}", settings.optimizer
     yield from _of_sizes(settings, f"{where}.D", stage.D, before)
-    if not isinstance(stage, OptimiseStage):
+    if stage.kind == "simple_update":
         yield number > 1, f"{where}.kind", "only the first stage can be", stage.kind
         return
     grows = (stage.n_samples or settings.sampler.n_samples) == "auto"
     yield grows and not _follows(settings, stage), f"{where}.n_samples", GROWS, "auto"
     direct = stage.n_samples == "auto" and settings.sampler_kind != "metropolis"
     yield direct, f"{where}.n_samples", GROWS_IN_CHAINS, "auto"
-    shifted = stage.diag_shift is not None and not isinstance(optimizer, SRSettings)
+    shifted = stage.diag_shift is not None and optimizer.kind != "sr"
     yield shifted, f"{where}.diag_shift", "goes with optimizer.kind = 'sr' only"
     D = stage.D or settings.ansatz.D
     larger = before is not None and D is not None and D > before
@@ -305,9 +296,8 @@ def _of_sizes(
     """Say which D a stage cannot have after that of the stage before."""
     ansatz = settings.ansatz
     if not isinstance(ansatz, PEPSSettings):
-        network = isinstance(ansatz, NetworkSettings)
-        why = f"{named(ansatz.kind)}{'' if network else ' state'} has no bond dimension"
-        yield own is not None and (network or own > 1), where, why, own
+        why = f"{named(ansatz.kind)}{'' if ansatz.is_network else ' state'} has no bond dimension"
+        yield own is not None, where, why, own
         return
     D, before = own or ansatz.D, before or 0
     yield D is None, where, "missing, and so is ansatz.D; must be an integer >= 1"

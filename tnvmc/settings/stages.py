@@ -16,7 +16,7 @@ from tnvmc.operators.term import Operator
 from tnvmc.optimize.average import MOST_OF_SHARED, MOST_PARAMETERS, most_parameters
 from tnvmc.settings.ansatz_settings import PEPSSettings
 from tnvmc.settings.config import DEFAULT_SAMPLES, Settings
-from tnvmc.settings.optimizer_settings import OptimiseStage, SRSettings, StageSettings
+from tnvmc.settings.optimizer_settings import OptimiseStage, StageSettings
 
 SECTION_OF = {
     "D": "ansatz", "edge": "ansatz", "chi": "contraction", "n_samples": "sampler",
@@ -55,7 +55,7 @@ def stages_of(settings: Settings) -> tuple[Stage, ...]:
     stages: list[Stage] = []
     for number, stage in enumerate(settings.stage, 1):
         own: dict[str, Any] = {"evolve": stage.steps}
-        if isinstance(stage, OptimiseStage):
+        if stage.kind == "optimise":
             grows = bool(stages) and (stage.D or 0) > (stages[-1].D or 0)
             shares = getattr(settings.ansatz, "sharing", False)  # which noise opens alone
             own = {"noise": stage.noise or 0, "plateau": stage.plateau or 0}
@@ -79,7 +79,7 @@ def as_run(settings: Settings, stage: StageSettings) -> Settings:
     for key, section in SECTION_OF.items():
         if {key} <= type(stage).model_fields.keys() & type(getattr(settings, section)).model_fields:
             changes[section][key] = getattr(stage, key)
-    if not isinstance(stage, OptimiseStage):
+    if stage.kind == "simple_update":
         changes["optimizer"] = {"steps": 0}
     elif stage.learning_rate == "auto":
         changes["optimizer"] |= {"schedule": None, "final_learning_rate": None}
@@ -135,7 +135,7 @@ def default_stages(
         return None
     given = {"init", "init_noise"} & state.model_fields_set
     given |= {"n_samples"} & settings.sampler.model_fields_set
-    if not isinstance(optimizer, SRSettings) or given or _OWN_PLAN & optimizer.model_fields_set:
+    if optimizer.kind != "sr" or given or _OWN_PLAN & optimizer.model_fields_set:
         return None
     try:
         shared = sharing(operator, bonds=state.bonds, edge=state.edge, period=state.period or 1)

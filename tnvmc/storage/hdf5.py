@@ -1,8 +1,8 @@
 """States in HDF5: nested dicts of arrays and numbers, under one format.  No pickle.
 
 A saved state and the checkpoint of a run are laid out alike: attributes "format",
-"format_version", "tnvmc_version", "identity" (JSON) and others, dataset "here/theta".  So a checkpoint
-can be loaded as a state, and a saved state can be the start of a run (ansatz.init).
+"format_version", "tnvmc_version", "identity" (JSON) and others, dataset "here/theta".  So each can
+be loaded as a state, and be the start of a run (ansatz.init).
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _unsealed(path: Path, content: bytes) -> memoryview:
 
 
 def _check_whole(group: Any) -> None:
-    """Raise ValueError unless all that a file holds is in it, once, as plain numbers: as we write it."""
+    """Raise ValueError unless all that a file holds is in it, once, as plain numbers."""
     import h5py
 
     for name in group:
@@ -163,7 +163,7 @@ def _check_whole(group: Any) -> None:
 
 
 def read_parameters(path: Path) -> tuple[dict[str, Any], np.ndarray]:
-    """Give what a state belongs to and its parameters (P,) on the host; StateFileError for bad ones."""
+    """Give what a state belongs to and its parameters (P,) on the host."""
     with opened(path) as file:
         return parameters_in(file)
 

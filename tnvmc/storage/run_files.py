@@ -62,8 +62,8 @@ class Damage:
 
     `code` is "missing", "unreadable", "not_text", "bad_content" (`detail` says why), "bad_line"
     (without `detail` it was cut short); of what does not belong together "other_run" (than the file
-    `detail`), "other_steps" (of a copy of the run), "other_model", "ahead" (of the history, by
-    `detail` steps), "untied" (settings of an early version).
+    `detail`), "other_steps" (of a copy of the run), "other_model", or "ahead" (of the
+    history, which lacks some of its `detail` steps).
     """
 
     file: str
@@ -92,8 +92,7 @@ class Run:
 
     def section(self, name: str) -> Json:
         """A section of config.toml, empty where there is none."""
-        part = self.config.get(name)
-        return part if isinstance(part, Mapping) else {}
+        return self.config.get(name) or {}
 
     def setting(self, section: str, key: str) -> Any:
         """A value of config.toml, None where it says nothing."""
@@ -102,31 +101,27 @@ class Run:
     @property
     def shape(self) -> tuple[int, int] | None:
         """(n_rows, n_cols) of the grid, None where no file tells."""
-        if self.observables is not None:
-            rows, columns = self.observables["shape"]
-            return int(rows), int(columns)
-        shape = self.setting("lattice", "shape")
-        sizes = [1, *shape] if isinstance(shape, list) else [1, shape]
-        known = len(sizes) > 1 and all(isinstance(n, int) for n in sizes)
-        return (sizes[-2], sizes[-1]) if known else None
+        shape = (self.observables or self.section("lattice")).get("shape")
+        if shape is None:
+            return None
+        rows, columns = [1, *np.ravel(shape).tolist()][-2:]
+        return rows, columns
 
     @property
     def n_sites(self) -> int | None:
         """Number of sites, None where no file tells."""
         if self.result is not None:
             return int(self.result["n_sites"])
-        if self.shape is None:
+        lattice = self.observables or self.section("lattice")
+        if self.shape is None or lattice.get("kind") == "kagome":
             return None
-        if self.observables is not None:
-            return self.shape[0] * self.shape[1] - len(self.observables.get("vacant", ()))
-        holes = self.setting("lattice", "kind") == "kagome" or self.setting("lattice", "vacant")
-        return None if holes else self.shape[0] * self.shape[1]
+        return self.shape[0] * self.shape[1] - len(lattice.get("vacant") or ())
 
     @property
     def units(self) -> str | None:
         """Units of the energies, as "S.S"; None where no result and no observables tell."""
-        sources = [source for source in (self.result, self.observables) if source is not None]
-        return next((str(source["units"]) for source in sources if source.get("units")), None)
+        units = (self.result or {}).get("units") or (self.observables or {}).get("units")
+        return None if units is None else str(units)
 
 
 def read_run(path: str | Path) -> Run:
@@ -179,12 +174,14 @@ def _tie(found: Mapping[str, _File], damage: list[Damage]) -> None:
     first = found[named[0]].provenance if named else None
     run_id = None if first is None else first.run_id
     settings: Json | None = None if config is None else config.content
-    if config is not None and config.provenance is None:
-        damage.append(Damage(CONFIG, "untied"))
     for name in named:
         file = found[name]
         wrong: str | None = mismatch(file.provenance, run_id, lines)
-        if wrong is None and not _same_model(file.content, settings):
+        if (
+            name in (RESULT, OBSERVABLES)
+            and wrong is None
+            and not _same_model(file.content, settings)
+        ):
             wrong = "other_model"
         if wrong == "ahead":
             steps = file.provenance.step if file.provenance else 0
@@ -195,14 +192,13 @@ def _tie(found: Mapping[str, _File], damage: list[Damage]) -> None:
             file.content = None
 
 
-def _same_model(content: Any, settings: Json | None) -> bool:
+def _same_model(content: Json, settings: Json | None) -> bool:
     """Tell whether what was measured is of the lattice and Hamiltonian of the settings."""
-    if settings is None or not isinstance(content, Mapping):
+    if settings is None:
         return True
-    if isinstance(measured := content.get("config"), Mapping):  # as result.json has it
+    if (measured := content.get("config")) is not None:  # as result.json has it
         return all(measured.get(name) == settings.get(name) for name in ("lattice", "hamiltonian"))
-    hamiltonian = settings.get("hamiltonian", {})
-    return bool(content.get("model") in (None, hamiltonian.get("model")))
+    return content.get("model") in (None, settings["hamiltonian"]["model"])
 
 
 def _parsed(path: Path, parse: Callable[[str], Any], damage: list[Damage]) -> Any:
@@ -299,13 +295,11 @@ def steps_asked(run: Run) -> int | None:
     """Number of steps that the settings ask for, over all stages; None where the clock decides."""
     if run.setting("optimizer", "seconds") is not None:
         return None
+    steps: int | None = run.setting("optimizer", "steps")
     stages = run.config.get("stage")
-    if isinstance(stages, list) and stages:
-        own = run.setting("optimizer", "steps")
-        wanted = [s.get("steps", own) for s in stages if s.get("kind") != "simple_update"]
-        return sum(wanted) if all(isinstance(n, int) for n in wanted) else None
-    steps = run.setting("optimizer", "steps")
-    return steps if isinstance(steps, int) else None
+    if steps is not None and stages:
+        steps = sum(s.get("steps", steps) for s in stages if s.get("kind") != "simple_update")
+    return steps
 
 
 def is_finished(run: Run) -> bool:
@@ -328,11 +322,11 @@ def asks_the_same(one: Any, other: Json) -> bool:
 
     def relevant(config: Json) -> Json:
         config = without_removed(config)
-        # A kept run may have been moved with this one; its parameters are compared by who reads them.
-        kept = [{**each, "run": Path(each["run"]).name} for each in config.get(ORTHOGONAL) or ()]
-        return {**config, "run": (config.get("run") or {}).get("seed"), ORTHOGONAL: kept}
+        # They may have been moved with this one; their parameters are compared elsewhere.
+        lower = [{**each, "run": Path(each["run"]).name} for each in config.get(ORTHOGONAL) or ()]
+        return {**config, "run": (config.get("run") or {}).get("seed"), ORTHOGONAL: lower}
 
-    return isinstance(one, Mapping) and relevant(one) == relevant(other)
+    return one is not None and relevant(one) == relevant(other)
 
 
 def moved(
@@ -342,18 +336,17 @@ def moved(
 
     The runs of [[orthogonal]] that lay beside the first lie beside that one, if they are `there`.
     """
-    run = config.get("run")
-    run = run if isinstance(run, Mapping) else {}
-    before = Path(str(run.get("out", ""))).parent
+    run = config.get("run") or {}
+    before = Path(run.get("out", "")).parent
 
-    def named(each: Any) -> Any:
-        path = Path(str(each.get("run", ""))) if isinstance(each, Mapping) else Path()
-        beside = out.parent / path.name
-        return {**each, "run": str(beside)} if path.parent == before and there(beside) else each
+    def named(each: Json) -> Json:
+        path = Path(each["run"])
+        place = out.parent / path.name
+        return {**each, "run": str(place)} if path.parent == before and there(place) else each
 
     content = {**config, "run": {**run, "out": str(out)}}
-    if run and isinstance(kept := config.get(ORTHOGONAL), list):
-        content[ORTHOGONAL] = [named(each) for each in kept]
+    if lower := config.get(ORTHOGONAL):
+        content[ORTHOGONAL] = [named(each) for each in lower]
     return content
 
 
@@ -368,10 +361,10 @@ def orthogonal_hashes(checkpoint: Path) -> tuple[str, ...]:
         return tuple(attribute(file, "identity").get(ORTHOGONAL) or ())
 
 
-def has_changed(kept: Path, hashed: str) -> bool:
+def has_changed(folder: Path, hashed: str) -> bool:
     """Tell whether a run is known to hold another state than the one with this hash."""
     try:
-        return measured_hash(kept) not in (None, hashed)
+        return measured_hash(folder) not in (None, hashed)
     except StateFileError:
         return False
 

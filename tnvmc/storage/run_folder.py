@@ -1,7 +1,7 @@
 """The folder of a run: config.toml, history.jsonl, result.json, checkpoint.h5, energy.png.
 
-With stages, stage-1.h5 and so on hold the state at the end of each, as it was measured; without them
-measured.h5 does where that is not the one of the checkpoint.
+With stages, stage-1.h5 and so on hold the measured state of each; without them measured.h5 does
+where that is not the one of the checkpoint.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def disk_errors(path: Path, kind: type[Exception] = FolderError) -> Iterator[Non
 
 
 class Interrupted(Exception):
-    """One or several runs that were stopped, with a checkpoint written; `because` is empty for Ctrl-C."""
+    """Runs that were stopped, with a checkpoint written; `because` is empty for Ctrl-C."""
 
     def __init__(self, where: str, command: str, exit_status: int, because: str = "") -> None:
         reason = f"{because}; " if because else ""
@@ -85,7 +85,7 @@ class Interrupted(Exception):
 
 
 class RunFolder:
-    """Holds one run, for a ``with`` statement; made by `create` or, for a run that goes on, `reopen`.
+    """Holds one run, in a ``with`` statement; made by `create` or, for one that goes on, `reopen`.
 
     history.jsonl is locked while it is open, so that two processes never write one run.
     """
@@ -98,7 +98,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, settings: Mapping[str, Any]) -> RunFolder:
-        """Make the folder and write config.toml; raises FolderError as `refuse_occupied`, OSError."""
+        """Make the folder and write config.toml; raises as `refuse_occupied`, or OSError."""
         refuse_occupied(path)
         path.mkdir(parents=True, exist_ok=True)
         folder = cls(path, _locked(path), new_run())
@@ -145,14 +145,14 @@ class RunFolder:
             if checkpoint is not None and read_provenance(path / CHECKPOINT) != checkpoint:
                 raise FolderInUse(f"{path}: another process has continued this run; start again")
             run_id = _tied(path, lines, checkpoint, own_settings)
-            kept = _kept(lines, path / HISTORY, next_step)
-            history.truncate(lines.ends[kept - 1] if kept else 0)
-            check = lines.checks[kept - 1] if kept else ""
+            step = _step_of(lines, path / HISTORY, next_step)
+            history.truncate(lines.ends[step - 1] if step else 0)
+            check = lines.checks[step - 1] if step else ""
             clear_leftovers(path)
         except BaseException:
             history.close()
             raise
-        return cls(path, history, Provenance(run_id, kept, check))
+        return cls(path, history, Provenance(run_id, step, check))
 
     def write_settings(self, settings: Mapping[str, Any]) -> None:
         """Write config.toml: everything that ran, defaults filled in."""
@@ -163,7 +163,7 @@ class RunFolder:
         write_atomically(self.path / CONFIG, sealed_toml(text))
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Add one line, strict JSON, to history.jsonl; it is in the hands of the system on return."""
+        """Add one line, strict JSON, to history.jsonl; the system has it on return."""
         self.check_in_place()
         here = self.provenance
         first = {} if here.step else {RUN_ID: here.run_id}
@@ -224,7 +224,7 @@ class RunFolder:
 
 
 def check_run_folder(path: Path) -> None:
-    """Raise `FolderError` where a path is no folder that holds a run, with its settings unchanged."""
+    """Raise `FolderError` where a path is no folder of a run, with its settings unchanged."""
     require_folder(path)
     refuse_series(path)
     if not (path / CONFIG).is_file():
@@ -316,7 +316,7 @@ def _locked(path: Path) -> IO[bytes]:
     return history
 
 
-def _kept(lines: Lines, path: Path, next_step: int | None) -> int:
+def _step_of(lines: Lines, path: Path, next_step: int | None) -> int:
     """Count the lines of history.jsonl before `next_step`, none of which may be missing."""
     n_steps = len(lines.records)
     if lines.bad is not None and not lines.torn and (next_step is None or n_steps < next_step):
@@ -345,7 +345,7 @@ def check_tied(path: Path) -> Provenance:
 
 
 def provenance_at(path: Path, before: Provenance, step: int) -> Provenance:
-    """Give what a checkpoint said that was read a moment after one with `before`, at another step."""
+    """Give what a checkpoint said that was read a moment after one with `before`."""
     if step == before.step:
         return before
     after, checks = read_provenance(path / CHECKPOINT), _readable_history(path).checks
@@ -364,17 +364,12 @@ def _readable_history(path: Path) -> Lines:
 def require_provenance(path: Path) -> Provenance:
     """Give what the checkpoint of a run says of itself; `FolderError` where it is of no run."""
     checkpoint = read_provenance(path / CHECKPOINT)
-    if checkpoint is not None:
-        return checkpoint
-    if _settings_provenance(path) is None:
+    if checkpoint is None:
         raise FolderError(
-            f"{path}: written by an earlier version, which did not tie the files of a run together; "
-            f"start a new run with ansatz.init = {path / CHECKPOINT}"
+            f"{path}: {CHECKPOINT} is of no run: it was saved elsewhere, or by an earlier version; put "
+            "the right one back, or start a new run with ansatz.init = this file"
         )
-    raise FolderError(
-        f"{path}: {CHECKPOINT} is of no run: it was saved elsewhere; put the right one back, or "
-        "start a new run with ansatz.init = this file"
-    )
+    return checkpoint
 
 
 def _settings_provenance(path: Path) -> Provenance | None:
@@ -392,8 +387,8 @@ def _tied(path: Path, lines: Lines, checkpoint: Provenance | None, own_settings:
     run_id = new_run().run_id if first is None else first.run_id
     if checkpoint is not None and mismatch(checkpoint, run_id, lines) == "other_steps":
         raise FolderError(
-            f"{path}: {CHECKPOINT} was not written after step {checkpoint.step} of {HISTORY}, but of "
-            f"the history of a copy, or of an earlier attempt; {_RIGHT_ONE}"
+            f"{path}: {CHECKPOINT} was not written after step {checkpoint.step} of {HISTORY}, but "
+            f"of the history of a copy, or of an earlier attempt; {_RIGHT_ONE}"
         )
     if lines.records and lines.run_id != run_id:
         _refuse_other(path, HISTORY, CONFIG if checkpoint is None else CHECKPOINT)

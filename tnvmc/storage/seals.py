@@ -19,6 +19,7 @@ from typing import Any, Literal, Self
 
 CHECKSUM, CHECK, RUN_ID = "checksum", "check", "run_id"
 _LAST_LINE = "# sha256 "
+_CUT_SHORT = "cut short"
 
 
 class SealBroken(ValueError):
@@ -87,16 +88,13 @@ class Lines:
         return self.why == _CUT_SHORT
 
 
-_CUT_SHORT = "cut short"
-
-
 def next_check(check: str, record: Mapping[str, Any]) -> str:
     """Give the checksum of a line behind one with the checksum `check`, "" for the first."""
     return _digest([check, record])[:16]
 
 
 def read_lines(content: bytes) -> Lines:
-    """Read history.jsonl as far as it is whole: line i tells of step i, and none was changed."""
+    """Read history.jsonl as far as it is whole: no line was changed, taken out or put in."""
     records: list[dict[str, Any]] = []
     ends: list[int] = []
     checks: list[str] = []
@@ -105,7 +103,13 @@ def read_lines(content: bytes) -> Lines:
     bad: tuple[int | None, int, str] = (None, 0, "")
     for number, line in enumerate(lines, 1):
         try:
-            record, check = _record(line, number - 1, checks[-1] if checks else "")
+            record = json_object(line.decode())
+            claimed, check = (
+                record.pop(CHECK, None),
+                next_check(checks[-1] if checks else "", record),
+            )
+            if claimed != check:
+                raise SealBroken
         except ValueError as error:
             why = "not a text" if isinstance(error, UnicodeDecodeError) else str(error)
             bad = number, len(lines) - number + bool(rest), why
@@ -117,24 +121,6 @@ def read_lines(content: bytes) -> Lines:
         bad = len(lines) + 1, 0, _CUT_SHORT
     run_id = records[0].pop(RUN_ID, None) if records else None
     return Lines(tuple(records), tuple(ends), tuple(checks), run_id, *bad)
-
-
-def _record(line: bytes, step: int, before: str) -> tuple[dict[str, Any], str]:
-    """Read the line of a step, behind one with the checksum `before`; its own is right."""
-    record = json_object(line.decode())
-    claimed = record.pop(CHECK, None)
-    _require(record.get("step"), step)
-    if claimed != (check := next_check(before, record)):
-        raise SealBroken
-    return record, check
-
-
-def _require(step: Any, expected: int) -> None:
-    if type(step) is not int:
-        raise ValueError(f"no step where step {expected} should be")
-    if step != expected:
-        what = "is missing" if step > expected else "is followed by one that was there already"
-        raise ValueError(f"step {expected if step > expected else expected - 1} {what}")
 
 
 PROVENANCE = "provenance"  #: key in JSON, attribute in HDF5, comment in TOML
@@ -185,7 +171,7 @@ def in_toml(text: str) -> Provenance | None:
 def mismatch(found: Provenance | None, run_id: str | None, lines: Lines | None) -> Mismatch | None:
     """Give how a file does not fit a run with this id and history; None where it does.
 
-    `found` in the file is None where it belongs to no run, `run_id` in a folder of an early version.
+    `found` in the file is None where it belongs to no run, `run_id` for an early version.
     """
     if (None if found is None else found.run_id) != run_id:
         return "other_run"

@@ -6,7 +6,7 @@ Beside it stands the energy by the double layer, which needs no configurations a
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 from typing import Any
@@ -19,8 +19,8 @@ from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.observables import local_energy
-from tnvmc.estimate.reweighting import ChiPoint, Remeasured, chi_points
-from tnvmc.sampling.snapshots import measure_configs
+from tnvmc.estimate.statistics import Estimate, difference, effective_samples, estimate
+from tnvmc.sampling.workers import measure_configs
 from tnvmc.shown import Shown, Table, data_frame, drawn, fixed, with_error
 from tnvmc.storage.identity import kind_in
 from tnvmc.trust.double_layer import DoubleLayerScan, agreement
@@ -185,7 +185,7 @@ def checked_chis(ansatz: Ansatz, chis: Sequence[int] | None) -> tuple[int, ...]:
 def scan_chi(
     measured: Measured, chis: Sequence[int], threads: int | None = None, one_in: int | None = None
 ) -> ChiScan:
-    """Measure the configurations of a measurement again at other chi; see `estimate.reweighting`.
+    """Measure the configurations of a measurement again at other chi; see `trust.chi_scan`.
 
     Args:
         measured: samples of an ansatz at its own chi, which is one point of the scan.
@@ -253,3 +253,92 @@ def _taken(snapshot: Snapshot, n_walkers: int, one_in: int | None) -> np.ndarray
         one_in = max(1, min(ONE_IN, n_samples // _FEWEST))
     draws = np.arange((n_draws - 1) % one_in, n_draws, one_in)
     return (draws[:, None] * n_walkers + np.arange(n_walkers)[None, :]).ravel()
+
+
+@dataclass(frozen=True)
+class Remeasured:
+    """What one chi makes of M configurations that all chi share."""
+
+    local: Array  #: (M,) local energies
+    log_abs: Array  #: (M,) ln|psi|
+    closure_spread: Array | None = None  #: (M,)
+
+
+@dataclass(frozen=True)
+class ChiPoint:
+    """The energy at one chi, and how far it lies from that at the largest (totals)."""
+
+    chi: int
+    energy: float
+    energy_error: float
+    difference: float  #: to the largest chi, on the same configurations
+    difference_error: float
+    closure_spread: float | None
+    effective_samples: float  #: (sum w)^2 / sum w^2; all of an enumeration
+
+
+def chi_points(
+    measured: Mapping[int, Remeasured], n_walkers: int, log_base: Array | float | None = None
+) -> tuple[ChiPoint, ...]:
+    """Compare energies at several chi on the same M configurations, smallest chi first.
+
+    Configurations drawn from |psi_0|^2 stand for |psi_chi|^2 with weights
+    w = |psi_chi|^2 / |psi_0|^2, which are self-normalised: E = sum w e / sum w.  What the
+    configurations share cancels in a difference, so its error is that of
+    w (e - E) / <w> at one chi minus the same at the other, by binning; the bias of order 1/M
+    times the variance of w stays.
+
+    Args:
+        measured: chi -> local energies and amplitudes at that chi, samples in draw-major order.
+        n_walkers: walkers that the samples come from.
+        log_base: -2 ln|psi_0| of the draws, (M,).  None: the configurations are an
+            enumeration, weights are |psi_chi|^2 and all errors 0.
+    """
+    exact = log_base is None
+    base = 0.0 if log_base is None else _host(log_base)
+    series, means, weights = {}, {}, {}
+    for chi, found in measured.items():
+        weight = _weights(base + 2.0 * _host(found.log_abs))
+        local = np.where(weight > 0, np.real(to_host(found.local)), 0.0)
+        means[chi] = _mean(local, weight)
+        # Its mean is E, its scatter that of E: a sample's pull on the weighted mean.
+        series[chi] = means[chi] + weight * (local - means[chi])
+        weights[chi] = weight
+    largest = max(measured)
+    points = []
+    for chi in sorted(measured):
+        if exact:
+            here = Estimate(means[chi], 0.0, 0.0, 0.5, 1.0, 0)
+            gap = Estimate(means[chi] - means[largest], 0.0, 0.0, 0.5, 1.0, 0)
+        else:
+            here = estimate(series[chi], n_walkers)
+            gap = difference(series[chi], series[largest], n_walkers)
+        spread = measured[chi].closure_spread
+        points.append(
+            ChiPoint(
+                chi,
+                here.mean,
+                here.error,
+                gap.mean,
+                gap.error,
+                None if spread is None else _mean(_host(spread), weights[chi]),
+                float(weights[chi].size) if exact else effective_samples(weights[chi]),
+            )
+        )
+    return tuple(points)
+
+
+def _host(values: Array | float) -> np.ndarray:
+    return np.asarray(to_host(values), dtype=np.float64)
+
+
+def _weights(logs: np.ndarray) -> np.ndarray:
+    """exp of logarithms of weights, with mean 1."""
+    with np.errstate(under="ignore"):
+        weight = np.exp(logs - logs.max())
+    return np.asarray(weight / weight.mean())
+
+
+def _mean(values: np.ndarray, weight: np.ndarray) -> float:
+    anchor = float(values[np.argmax(weight)])
+    return anchor + float(weight @ (values - anchor)) / weight.size

@@ -119,7 +119,8 @@ class Measured:
     observation: Observation
     problem: Problem  #: with the ansatz as it was measured
     moved: float | None = None
-    """By how many errors configurations that were not drawn move the energy (`neighbours.widened`)."""
+    """By how many errors configurations that were not drawn move the energy (`neighbours.widened`).
+    """
 
 
 def names_of(symmetries: Sequence[str]) -> tuple[str, ...]:

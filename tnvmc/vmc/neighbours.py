@@ -24,7 +24,7 @@ from tnvmc.estimate.reliability import LEAST_CHANGED, changed_part
 from tnvmc.estimate.statistics import Estimate
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.problem import Problem
-from tnvmc.sampling.snapshots import join, measure_configs
+from tnvmc.sampling.workers import join, measure_configs
 from tnvmc.vmc.observation import Observation
 
 Array = Any

@@ -69,7 +69,8 @@ class StepRecord(Shown):
             ("variance", f"{self.variance:.3g}", "total"),
         ]
         more = (
-            "n_samples", "chi", "learning_rate", "step_norm", "acceptance", "tau", "r_hat", "effective_samples",
+            "n_samples", "chi", "learning_rate", "step_norm", "acceptance", "tau", "r_hat",
+            "effective_samples",
             "closure_spread", "power",
         )  # fmt: skip
         rows += [

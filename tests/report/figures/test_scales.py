@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.run_files import N, history, result, write_history, write_json, write_run
-from tnvmc.report.figures import draw, scales, style
+from tnvmc.report.figures import draw, style
 from tnvmc.report.figures.comparison import draw_comparison
 from tnvmc.storage.run_files import Run, read_run
 
@@ -51,7 +51,7 @@ def test_labels_of_a_logarithm_are_two_at_least_and_do_not_overprint(
     figure = style.new_figure()
     axes = figure.subplots()
     axes.plot(limits, limits)
-    scales.logarithmic(axes, which)
+    style.logarithmic(axes, which)
     figure.canvas.draw()
     axis = getattr(axes, f"{which}axis")
     low, high = axis.get_view_interval()
@@ -73,7 +73,7 @@ def test_labels_of_ordinary_numbers_have_no_powers() -> None:
         figure = style.new_figure()
         axes = figure.subplots()
         axes.plot(limits, limits)
-        scales.logarithmic(axes, "y")
+        style.logarithmic(axes, "y")
         figure.canvas.draw()
         told = [text.get_text() for text in axes.get_yticklabels(which="both") if text.get_text()]
         assert told and all(("10^" in label) == powers for label in told), told
@@ -87,7 +87,7 @@ def test_a_far_step_is_no_part_of_the_axis_and_the_picture_says_so(tmp_path: Pat
     for name, figure in figures.items():
         (axes,) = figure.axes
         assert np.abs(axes.get_ylim()).max() < 10
-        told = scales.beyond(np.array([heights[name]]))
+        told = style.beyond(np.array([heights[name]]))
         assert told == f"1 step beyond the axis, at {heights[name]:.2g}"
         assert told in entries(figure)
         (mark,) = (line for line in axes.lines if line.get_label() == told)
@@ -111,11 +111,11 @@ def test_several_runs_say_which_has_the_far_step(tmp_path: Path) -> None:
 
 def test_what_is_large_for_long_or_small_is_not_absurd() -> None:
     falling = 10.0 ** np.linspace(4, -6, 40)
-    assert not scales.absurd(falling).any()
-    assert not scales.absurd([1e22] * 5 + [1e-3] * 25).any()  # more than a tenth
-    assert not scales.absurd([0.5] + [1e-9] * 9).any()  # a log axis shows it well
-    assert scales.absurd([1e22, 1e9] + [1e-3, 2e-3] * 10).tolist() == [True, True] + [False] * 20
-    assert not scales.absurd([1e22, 1.0]).any()
+    assert not style.absurd(falling).any()
+    assert not style.absurd([1e22] * 5 + [1e-3] * 25).any()  # more than a tenth
+    assert not style.absurd([0.5] + [1e-9] * 9).any()  # a log axis shows it well
+    assert style.absurd([1e22, 1e9] + [1e-3, 2e-3] * 10).tolist() == [True, True] + [False] * 20
+    assert not style.absurd([1e22, 1.0]).any()
 
 
 def test_a_spread_of_rounding_is_called_that(tmp_path: Path) -> None:

@@ -51,8 +51,8 @@ class Sharing:
     """Of the two-site ground state on each bond that is reversed, by size, +1 or -1; see
     `bond_signs`."""
     edge: int | None = None
-    """Rows and columns at each end whose tensors are their own; those of all others, the bulk, are as
-    in the first row or column beyond.  None: all are their own."""
+    """Rows and columns at each end whose tensors are their own; those of all others, the bulk, are
+    as in the first row or column beyond.  None: all are their own."""
     period: int = 1
     """Rows and columns after which tensors of the bulk repeat."""
 

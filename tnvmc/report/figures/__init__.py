@@ -42,8 +42,8 @@ def draw(
 ) -> Figures:
     """Draw figures of one run, or those in `HISTORIES` of several runs on the same axes.
 
-    `site` is the one whose correlations are shown; `against` what all histories are drawn against, "step"
-    or "seconds".
+    `site` is the one whose correlations are shown; `against` what all histories are drawn against,
+    "step" or "seconds".
     """
     figures: dict[str, Any] = {}
     left_out: list[str] = []

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.report.figures import scales, style
+from tnvmc.report.figures import style
 from tnvmc.report.figures.history import History, history_of, limit
 from tnvmc.storage.run_files import Run
 
@@ -59,16 +59,16 @@ def _energies(histories: Sequence[History]) -> Any:
             x, energy = x[history.kept], history.energy[history.kept]
             gone = history.is_absurd(energy)
             far = history.distance(energy)
-            scales.mark_beyond(axes, x[gone], far[gone], line["color"], history.label)
-            axes.plot(x, scales.without(far, gone), **line, lw=0.8, alpha=0.22)
+            style.mark_beyond(axes, x[gone], far[gone], line["color"], history.label)
+            axes.plot(x, style.without(far, gone), **line, lw=0.8, alpha=0.22)
             middle = _running_median(energy)
-            middle = scales.without(middle, history.is_absurd(middle))
+            middle = style.without(middle, history.is_absurd(middle))
             axes.plot(x, history.distance(middle), **line, lw=1.7)
             courses.append((x, history.distance(middle)))
             _open_below(axes, history, x, middle, line["color"])
             _final(axes, history, x[-1], marker)
         if max(ends) > _MANY * min(ends):
-            scales.logarithmic(axes, "x")
+            style.logarithmic(axes, "x")
         _finish(axes, histories)
         axes.set_xlabel(against)
         drawn.append(courses)
@@ -89,7 +89,7 @@ def _final(axes: Any, history: History, x: float, marker: Mapping[str, Any]) -> 
         return
     energy, error = history.measured
     y, look = history.distance(energy), {**marker, "mew": 0.8}
-    size = scales.reach(y, error / abs(history.exact)) if history.exact else error
+    size = style.reach(y, error / abs(history.exact)) if history.exact else error
     if history.is_below(energy):
         look |= _BELOW | {"mec": marker["color"]}
     axes.errorbar(x, y, size, ls="none", ms=6, capsize=2, zorder=5, **look)
@@ -127,7 +127,7 @@ def _finish(axes: Any, histories: Sequence[History]) -> None:
         for history in histories
         if history.exact and history.measured is not None
     ]
-    scales.logarithmic(axes, "y", min(seen) / 5 if seen and min(seen) > 0 else None)
+    style.logarithmic(axes, "y", min(seen) / 5 if seen and min(seen) > 0 else None)
 
 
 Course = tuple[np.ndarray, np.ndarray]
@@ -135,7 +135,9 @@ Course = tuple[np.ndarray, np.ndarray]
 
 
 def _mark_under(axes: Any, courses: Sequence[Course]) -> None:
-    """Mark at the edge which steps lie below a logarithmic axis: where a run crosses the exact energy."""
+    """Mark at the edge which steps lie below a logarithmic axis: where a run crosses the exact
+    energy.
+    """
     if axes.get_yscale() != "log":
         return
     count = 0
@@ -168,8 +170,8 @@ def _variances(histories: Sequence[History], results: Mapping[str, Any]) -> Any:
         colour = marker["color"]
         x = _running_median(history.of("variance")[history.kept] / history.n_sites)
         energy = _running_median(history.energy[history.kept])
-        gone = history.is_absurd(energy) | scales.absurd(x)
-        x, energy = scales.without(x, gone), scales.without(energy, gone)
+        gone = history.is_absurd(energy) | style.absurd(x)
+        x, energy = style.without(x, gone), style.without(energy, gone)
         axes.plot(x, history.distance(energy), color=colour, lw=1.0, alpha=0.45)
         courses.append((x, history.distance(energy)))
         _open_below(axes, history, x, energy, colour)
@@ -179,7 +181,7 @@ def _variances(histories: Sequence[History], results: Mapping[str, Any]) -> Any:
         if gone.any():
             axes.plot([], [], "^", color=colour, label=f"steps beyond the axes: {gone.sum()}")
     _explain_below(axes, histories)
-    scales.logarithmic(axes, "x")
+    style.logarithmic(axes, "x")
     _finish(axes, histories)
     _mark_under(axes, courses)
     units = histories[0].units
@@ -199,7 +201,7 @@ def _v_scores(scores: Mapping[str, float | None]) -> Any:
     bars = axes.barh(names, lengths, color=[colours[name] for name in names], height=0.62)
     axes.bar_label(bars, fmt="{:.1e}", padding=4, fontsize=8.5)
     axes.set_xlim(min(lengths) / 4, max(lengths) * 4)
-    scales.logarithmic(axes, "x", nonpositive="clip")  # bars begin at 0
+    style.logarithmic(axes, "x", nonpositive="clip")  # bars begin at 0
     axes.tick_params(axis="y", length=0)
     style.grid(axes, "x")
     axes.set_xlabel("V-score (0 for an eigenstate)")

@@ -25,10 +25,11 @@ NAME = "convergence"
 
 
 def draw_convergence(histories: Sequence[History], against: str | None = None) -> Any | str:
-    """Draw panels that share the seconds, or the "step", as abscissa; those without data are left out.
+    """Draw panels that share the seconds, or the "step", as abscissa; those without data are left
+    out.
 
-    The energy and the line to zero variance; the share of noise in the steps; effective samples; the power
-    of |psi|^2 they were drawn from; the learning rate.
+    The energy and the line to zero variance; the share of noise in the steps; effective samples;
+    the power of |psi|^2 they were drawn from; the learning rate.
 
     Returns:
         The figure, or a line that says what is lacking.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.report.describe import reference, units_of
-from tnvmc.report.figures import scales, style
+from tnvmc.report.figures import style
 from tnvmc.storage.run_files import Json, Run, as_array
 
 _MOST_LABELS = 5  # of points of an extrapolation
@@ -32,7 +32,7 @@ def chi(run: Run) -> Any | str:
         return lacking
     if has_spread:
         axes[1].plot(chis, spread, "s-", color=style.VERMILION, ms=5)
-        scales.logarithmic_or_rounding(axes[1], spread)
+        style.logarithmic_or_rounding(axes[1], spread)
         axes[1].set_ylabel(r"closure spread of $\ln|\psi|$")
         style.grid(axes[1])
         axes[0].set_xlabel("")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.report.describe import reference, units_of
-from tnvmc.report.figures import scales, style
+from tnvmc.report.figures import style
 from tnvmc.storage.run_files import Run, as_array
 
 ABSCISSAS = {"step": "step", "seconds": "seconds of optimisation"}
@@ -72,7 +72,7 @@ class History:
 
     def is_absurd(self, energy: np.ndarray) -> np.ndarray:
         """Tell at which energies a picture of distances would show nothing else."""
-        return scales.absurd(self.distance(energy)) if self.exact else scales.absurd(energy, GAP)
+        return style.absurd(self.distance(energy)) if self.exact else style.absurd(energy, GAP)
 
     def x(self, against: str) -> np.ndarray:
         """Abscissas of the steps, against the "step", from 1 on, or the "seconds"."""
@@ -131,7 +131,7 @@ class Curve:
     def mark_beyond(self, axes: Any, gone: np.ndarray, values: np.ndarray, edge: str) -> None:
         """Mark the steps that are beyond an edge of the panel."""
         colour = self.line["color"]
-        scales.mark_beyond(axes, self.x[gone], values[gone], colour, self.name, edge)
+        style.mark_beyond(axes, self.x[gone], values[gone], colour, self.name, edge)
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Panel:
             # Marks at an edge have other coordinates.
             drawn = [line for line in axes.lines if line.get_transform() == axes.transData]
             values = np.concatenate([np.zeros(0), *(line.get_ydata() for line in drawn)])
-            scales.logarithmic_or_rounding(axes, values.astype(float), self.floor)
+            style.logarithmic_or_rounding(axes, values.astype(float), self.floor)
         style.legend(axes)
         axes.xaxis.get_major_locator().set_params(integer=against == "step")
 
@@ -227,7 +227,7 @@ def _energy(axes: Any, curves: Sequence[Curve]) -> None:
     for curve in curves:
         history, keep = curve.history, curve.history.kept
         x, errors = curve.x[keep], history.error[keep]
-        energies = scales.without(history.energy[keep], scales.absurd(history.energy[keep], GAP))
+        energies = style.without(history.energy[keep], style.absurd(history.energy[keep], GAP))
         axes.plot(x, energies, **curve.line, label=curve.name or "each step")
         axes.fill_between(
             x, energies - errors, energies + errors, color=curve.line["color"], alpha=0.22, lw=0
@@ -246,13 +246,15 @@ def _energy(axes: Any, curves: Sequence[Curve]) -> None:
         )  # fmt: skip
     for curve in curves:  # absurd ones are marked where they leave; of a start the line tells
         found = curve.history
-        absurd = found.kept & scales.absurd(np.where(found.kept, found.energy, 0.0), GAP)
+        absurd = found.kept & style.absurd(np.where(found.kept, found.energy, 0.0), GAP)
         curve.mark_beyond(axes, absurd & (found.energy > high), found.energy, "top")
         curve.mark_beyond(axes, absurd & (found.energy < high), found.energy, "bottom")
 
 
 def _known(axes: Any, curves: Sequence[Curve]) -> None:
-    """Draw the known energies; several in the colours of their first runs, and with the names of all."""
+    """Draw the known energies; several in the colours of their first runs, and with the names of
+    all.
+    """
     of_energy: dict[float, list[Curve]] = {}
     for curve in curves:
         if curve.history.exact is not None:
@@ -261,7 +263,8 @@ def _known(axes: Any, curves: Sequence[Curve]) -> None:
         first, several = found[0], len(of_energy) > 1
         of = f" ({', '.join(curve.history.label for curve in found)})" if several else ""
         axes.axhline(
-            first.history.exact, color=first.line["color"] if several else style.INK, ls="--", lw=1.1,
+            first.history.exact, color=first.line["color"] if several else style.INK,
+            ls="--", lw=1.1,
             label=first.history.exact_label + of,
         )  # fmt: skip
 
@@ -274,7 +277,7 @@ def limit(axes: Any, histories: Sequence[History]) -> None:
     values: list[float] = []
     for history in histories:
         energies, errors = history.energy[history.kept], history.error[history.kept]
-        energies = scales.without(energies, scales.absurd(energies, GAP))
+        energies = style.without(energies, style.absurd(energies, GAP))
         late = slice(len(energies) // 10, None)
         values += [*(energies + errors)[late], *(energies - errors)[late]]
         values += [] if history.exact is None else [history.exact]
@@ -291,10 +294,10 @@ def _distance(axes: Any, curves: Sequence[Curve]) -> None:
         history, colour, keep = curve.history, curve.line["color"], curve.history.kept
         x, energy, scale = curve.x[keep], history.energy[keep], abs(history.exact or 1.0)
         gone, far = history.is_absurd(energy), history.distance(energy)
-        off = scales.without(far, gone)
+        off = style.without(far, gone)
         axes.plot(x, off, **curve.line, label=curve.name or "each step")
         if curve.name is None:
-            error = scales.without(history.error[keep] / scale, gone)
+            error = style.without(history.error[keep] / scale, gone)
             axes.plot(x, error, color=style.GREEN, lw=1.1, ls=":", label="error bar of one step")
             below = history.is_below(energy) & ~gone
             if below.any():
@@ -302,18 +305,18 @@ def _distance(axes: Any, curves: Sequence[Curve]) -> None:
                     x[below], off[below], "v", mfc="none", color=colour, ms=4,
                     label=f"below {history.exact_label}",
                 )  # fmt: skip
-        scales.mark_beyond(axes, x[gone], far[gone], colour, curve.name)
+        style.mark_beyond(axes, x[gone], far[gone], colour, curve.name)
         if history.measured is not None:
             final = history.distance(history.measured[0])
-            curve.final(axes, final, scales.reach(final, history.measured[1] / scale))
+            curve.final(axes, final, style.reach(final, history.measured[1] / scale))
 
 
 def _variance(axes: Any, curves: Sequence[Curve]) -> None:
     """Draw the variance, but for steps of which it is absurd; they are marked at the top."""
     for curve in curves:
         values = curve.history.of("variance") / curve.history.n_sites
-        gone = curve.history.kept & scales.absurd(np.where(curve.history.kept, values, 0.0))
-        curve.column(axes, scales.without(values, gone))
+        gone = curve.history.kept & style.absurd(np.where(curve.history.kept, values, 0.0))
+        curve.column(axes, style.without(values, gone))
         curve.mark_beyond(axes, gone, values, "top")
 
 
@@ -338,16 +341,16 @@ def column(
 PANELS: Mapping[str, Panel] = {
     "energy": Panel(_energy, lambda history: f"energy per site ({history.units} units)"),
     "relative_error": Panel(
-        _distance, lambda history: history.distance_label, scales.ROUNDING,
+        _distance, lambda history: history.distance_label, style.ROUNDING,
         lambda history: bool(history.exact), "no exact or published energy is known",
     ),
     "variance": Panel(
         _variance, lambda history: f"variance per site ({history.units} units squared)",
-        scales.ROUNDING**2,
+        style.ROUNDING**2,
     ),
     "acceptance": column("acceptance", "acceptance of proposed moves", limits=(0, 1)),
     "closure_spread": column(
-        "closure_spread", r"closure spread of $\ln|\psi|$", scales.ROUNDING
+        "closure_spread", r"closure spread of $\ln|\psi|$", style.ROUNDING
     ),
 }  # fmt: skip
 """Pictures of histories by name."""

@@ -30,7 +30,7 @@ Points = list[tuple[float, float]]
 
 
 def lattice(run: Run) -> Any | str:
-    """Draw bond energies as widths and colours, and <Sz> (or <n>) on the sites; see `draw_lattice`."""
+    """Draw bond energies as widths and colours, <Sz> (or <n>) on the sites; see `draw_lattice`."""
     places = places_of(run)
     if isinstance(places, str):
         return _lacking(run) or places
@@ -47,10 +47,10 @@ def lattice(run: Run) -> Any | str:
 def draw_lattice(axes: Any, run: Run, unit: float | None = None) -> str | None:
     """Draw bond energies and a field on the sites into axes, with their colour bars beside these.
 
-    What is not `CLEAR` errors from 0 is white (a site) or dashed (a bond), and colours span many errors,
-    so that noise is not taken for order.  Bonds of a grid that are longer than a diagonal are not drawn
-    (on a chain: longer than two sites), and counted below the picture; those around a periodic boundary are
-    drawn as stubs on both sides.
+    What is not `CLEAR` errors from 0 is white (a site) or dashed (a bond), and colours span many
+    errors, so that noise is not taken for order.  Bonds of a grid that are longer than a diagonal
+    are not drawn (on a chain: longer than two sites), and counted below the picture; those around a
+    periodic boundary are drawn as stubs on both sides.
 
     Args:
         axes: of matplotlib.
@@ -158,7 +158,7 @@ def _pieces(sites: Sequence[int], places: Places) -> list[Points]:
 def _on_lattice(
     lattice: Lattice, start: tuple[float, float], end: tuple[float, float]
 ) -> list[Points]:
-    """A bond between neighbours; two stubs where it leads around a boundary, none for a longer one."""
+    """A bond between neighbours; two stubs around a boundary, none for a longer one."""
     step = np.subtract(end, start)
     down, right = nearest_images(step[::-1], lattice)
     if np.hypot(down, right) > _NEIGHBOURS:
@@ -226,9 +226,11 @@ def _values(axes: Any, places: Places, texts: Sequence[str], room: _Room) -> Non
     for site, text in enumerate(texts):
         right, up = _free_side(places, site, len(text), room)
         axes.annotate(
-            text.replace("-", "−"), places.xy[site], xytext=(off * right, off * up), fontsize=_SIZE,
+            text.replace("-", "−"), places.xy[site], xytext=(off * right, off * up),
+            fontsize=_SIZE,
             textcoords="offset points", zorder=3, va=_ALIGNED[round(up)][0],
-            ha=_ALIGNED[round(right)][1], path_effects=[withStroke(linewidth=2, foreground="white")],
+            ha=_ALIGNED[round(right)][1],
+            path_effects=[withStroke(linewidth=2, foreground="white")],
         )  # fmt: skip
 
 
@@ -238,7 +240,9 @@ _SIZE, _WIDTH_OF_LETTER = 6.5, 0.56  # points; widths of digits over it
 
 
 def _free_side(places: Places, site: int, n_letters: int, room: _Room) -> tuple[float, float]:
-    """Direction (to the right, up) in which a text is farthest from all bonds; on a grid one for all."""
+    """Direction (to the right, up) in which a text is farthest from all bonds; on a grid one for
+    all.
+    """
     chosen = _SIDES[0]
     if not places.on_grid and room.lines:
         upwards = np.array([1, 1 if places.listed else -1])

@@ -19,11 +19,11 @@ _CLOSE = 1e-6  # of q / pi
 
 
 def structure_factor(run: Run) -> Any | str:
-    """Draw S(q) over the zone and, where the points lie on it, along Gamma-X-M-Gamma or Gamma-M-K-Gamma.
+    """Draw S(q) over the zone and, where the points lie on it, along Gamma-X-M-Gamma or
+    Gamma-M-K-Gamma.
 
-    Of several M that turns of the zone lead to, the path takes that where S(q) is largest: they are not alike
-    on an open patch.
-    A chain gets a curve against q.
+    Of several M that turns of the zone lead to, the path takes that where S(q) is largest: they are
+    not alike on an open patch. A chain gets a curve against q.
     """
     found = _measured(run)
     if isinstance(found, str):
@@ -94,8 +94,8 @@ def _in_zone(factor: Json) -> bool:
 _MARKER = 90.0  # points squared
 
 _STANDS_OUT = 4.0
-"""Errors that the largest S(q) lies above the mean at least, to be marked: of hundreds of equal values the
-largest lies 3 above."""
+"""Errors that the largest S(q) lies above the mean at least, to be marked: of hundreds of equal
+values the largest lies 3 above."""
 
 
 def _along(axes: Any, q: np.ndarray, factor: Json, label: str) -> None:
@@ -157,7 +157,7 @@ _WIDE = 45  # letters that a title has room for
 
 
 def _grid(axes: Any, q: np.ndarray, factor: Json, look: dict[str, Any]) -> Any:
-    """Cells of a grid or of a plane; those at q = pi are repeated at -pi, the dashes are the zone."""
+    """Cells of a grid or a plane; those at q = pi are repeated at -pi, dashes are the zone."""
     (across, columns), (down, rows) = (
         np.unique(q[:, axis].round(9), return_inverse=True) for axis in (0, 1)
     )
@@ -180,7 +180,8 @@ def _hexagon(axes: Any, q: np.ndarray, factor: Json, look: dict[str, Any]) -> An
     points = _points(factor)
     rim, edges = (points.get(f"extended {name}", points[name]) for name in ("K", "M"))
     cell, mean = _cell(q), as_array(factor["mean"])
-    # cells of equal values beyond the rim reach into the zone where its edges are not those of cells
+    # cells of equal values beyond the rim reach into the zone where its edges are not those of
+    # cells
     every = np.concatenate([q, *(q + 2 * edge for edge in edges)])
     near = (every @ edges.T <= edges[0] @ edges[0] + (edges @ cell.T).max()).all(axis=1)
     cells = PolyCollection(
@@ -204,7 +205,9 @@ def _points(factor: Json) -> dict[str, np.ndarray]:
 
 
 def _cell(q: np.ndarray) -> np.ndarray:
-    """Corners (n, 2) of what lies nearer to 0 than to any other point of the lattice that q, (n_q, 2), belong to."""
+    """Corners (n, 2) of what lies nearer to 0 than to any other point of the lattice that q, (n_q,
+    2), belong to.
+    """
     from scipy.spatial import Voronoi
 
     by_length = q[np.argsort(np.hypot(*q.T).round(9), kind="stable")][1:]
@@ -240,14 +243,18 @@ def _corners(factor: Json, q: np.ndarray) -> Corners:
 
 
 def _height(factor: Json, q: np.ndarray, point: np.ndarray) -> tuple[float, ...]:
-    """S at a point and its place, to sort by, equal ones as `peak` does; what is none of q comes first."""
+    """S at a point and its place, to sort by, equal ones as `peak` does; what is none of q comes
+    first.
+    """
     at = np.flatnonzero(np.abs(q - point).max(axis=1) < _CLOSE)
     value = float(as_array(factor["mean"])[at[0]]) if at.size else np.nan
     return (-np.inf if np.isnan(value) else float(f"{value:.8e}"), *point.round(9))
 
 
 def _chosen(factor: Json, q: np.ndarray, corners: Corners) -> str:
-    """Say which M a path goes through where S(q) differs between them, as on an open patch; else nothing."""
+    """Say which M a path goes through where S(q) differs between them, as on an open patch; else
+    nothing.
+    """
     name, through = corners[1]
     alike = [
         m for label, places in _points(factor).items() if _NAMES.get(label) == name for m in places
@@ -280,7 +287,9 @@ def _path(q: np.ndarray, corners: Corners) -> list[tuple[float, int]]:
 
 
 def _ticks(factor: Json, corners: Corners) -> dict[float, str]:
-    """Names of the corners of a path, and of points of the first zone on its way, by their length along it."""
+    """Names of the corners of a path, and of points of the first zone on its way, by their length
+    along it.
+    """
     points = _points(factor)
     first = [(name, place) for name in ("M", "K") for place in points.get(name, ())]
     named = [*first, *corners]

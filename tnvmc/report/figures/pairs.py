@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.report.figures import places as on_lattice
-from tnvmc.report.figures import scales, style
+from tnvmc.report.figures import style
 from tnvmc.report.figures.places import Places, clear, coloured, places_of
 from tnvmc.storage.run_files import Run, as_array
 
@@ -47,7 +47,7 @@ class PairCorrelations:
 
 
 def pair_correlations(run: Run, site: int | None = None) -> PairCorrelations | str:
-    """Give the correlation of a site, by default the central one, or a line saying what is lacking."""
+    """Give the correlation of a site, by default the central one, or what is lacking."""
     measured = (run.observables or {}).get("correlations") or {}
     name = next((name for name in _PAIRS if name in measured), None)
     if run.observables is None or run.shape is None or name is None:
@@ -124,7 +124,7 @@ def draw_decay(axes: Any, found: PairCorrelations) -> None:
         if at.any():
             size = np.abs(found.mean[at])
             axes.errorbar(
-                found.distance[at], size, scales.reach(size, found.error[at]), fmt="o", ms=4.5,
+                found.distance[at], size, style.reach(size, found.error[at]), fmt="o", ms=4.5,
                 color=colour, mfc=colour if sign > 0 else "none", lw=0.9, capsize=1.5, label=word,
             )  # fmt: skip
     limit = on_lattice.CLEAR * found.error
@@ -134,7 +134,7 @@ def draw_decay(axes: Any, found: PairCorrelations) -> None:
         axes.plot(
             found.distance[at], limit[at], "v", ms=5, mfc="none", color=style.GREY, label=word
         )
-    scales.logarithmic(axes, "y")
+    style.logarithmic(axes, "y")
     axes.set_xlabel("distance r (lattice constants)")
     axes.set_ylabel(f"|{found.label}|")
     style.legend(axes)

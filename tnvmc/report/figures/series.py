@@ -9,7 +9,7 @@ import numpy as np
 
 from tnvmc.report.figures import draw, style
 from tnvmc.report.figures.comparison import draw_comparison
-from tnvmc.series.pictures import Curve, Curves, Histories, Levels, Picture
+from tnvmc.series.kind import Curve, Curves, Histories, Levels, Picture
 from tnvmc.storage.run_files import read_run
 
 _HALF = 0.32  # of a column, that the line of an energy covers

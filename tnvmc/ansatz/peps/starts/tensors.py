@@ -1,4 +1,5 @@
-"""Tensors to start a PEPS from without a Hamiltonian: random, ordered, grown from others, with noise.
+"""Tensors to start a PEPS from without a Hamiltonian: random, ordered, grown from others, with
+noise.
 
 All functions give a list of arrays (d, up, left, down, right), one per site, with legs of size 1 at
 the rim and where the lattice joins no neighbours, and D elsewhere.  Simple update, which does need
