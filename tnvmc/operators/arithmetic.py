@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Complex, Real
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -37,19 +37,6 @@ class Arithmetic:
     __array_ufunc__ = None  # NumPy's numbers and arrays leave what they do not know to this class
 
     @classmethod
-    @abstractmethod
-    def from_terms(
-        cls,
-        lattice: Lattice,
-        terms: Iterable[Any],
-        *,
-        local_dim: int = 2,
-        units: str = "custom",
-        name: str = "operator",
-    ) -> Self:
-        """Build an operator from (sites, matrix) pairs, sites in any order."""
-
-    @classmethod
     def from_products(
         cls,
         lattice: Lattice,
@@ -72,8 +59,9 @@ class Arithmetic:
             ValueError: as `products.place`; as an `Operator` a sum that is not Hermitian on some
                 sites, which is a `NonHermitian`.
         """
-        terms = joined(placed_products(lattice, products, local_dim))
-        return cls.from_terms(lattice, terms, local_dim=local_dim, units=units, name=name)
+        terms, own = joined(placed_products(lattice, products, local_dim)), cast(Any, cls)
+        made: Self = own.from_terms(lattice, terms, local_dim=local_dim, units=units, name=name)
+        return made
 
     @property
     @abstractmethod

@@ -182,10 +182,9 @@ def _sums(operator: Any) -> Iterator[tuple[Patch, np.ndarray]]:
             yield from ((sites, complex(factor) * matrix) for sites, matrix in _sums(part))
     elif hasattr(operator, "operators") and hasattr(operator, "coefficient"):
         yield from _product(operator.operators, complex(operator.coefficient))
-    elif kind.startswith("Adjoint"):
-        yield from ((sites, matrix.conj().T) for sites, matrix in _sums(operator.parent))
-    elif kind.startswith("Transpose"):
-        yield from ((sites, matrix.T) for sites, matrix in _sums(operator.parent))
+    elif kind.startswith(("Adjoint", "Transpose")):
+        turned = ((sites, matrix.T) for sites, matrix in _sums(operator.parent))
+        yield from ((s, m.conj()) if kind.startswith("Adjoint") else (s, m) for s, m in turned)
     elif kind.startswith("Squared"):
         yield from _product([operator.parent.H, operator.parent], 1.0)
     else:
