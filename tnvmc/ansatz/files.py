@@ -201,8 +201,7 @@ def _compare(path: Path, probe: Any, ansatz: Ansatz, theta: np.ndarray) -> None:
     if not same:
         raise StateFileError(
             f"{path}: this {type(ansatz).__name__} gives another psi with these parameters than "
-            "the one "
-            "that was saved: its code, signs, symmetries or inputs differ"
+            "the one that was saved: its code, signs, symmetries or inputs differ"
         )
 
 

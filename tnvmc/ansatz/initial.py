@@ -118,8 +118,7 @@ def _of_peps(
     elif (lattice.kind, described["local_dim"]) != (ansatz.lattice.kind, ansatz.local_dim):
         raise ValueError(
             f"it is on a {lattice.kind} lattice with local dimension {described['local_dim']}, "
-            "wanted "
-            f"is a {ansatz.lattice.kind} lattice with {ansatz.local_dim}"
+            f"wanted is a {ansatz.lattice.kind} lattice with {ansatz.local_dim}"
         )
     _check_real(ansatz, theta)
     if not repeats:
@@ -148,8 +147,7 @@ def _of_same_size(ansatz: Ansatz, described: Described, theta: Array) -> Array:
     if not _same_size(ansatz, described):
         raise ValueError(
             f"it has D = {described['D']}, which cannot be turned into D = {about.get('D')}; only "
-            "a "
-            "PEPS or an open MPS is grown or cut"
+            "a PEPS or an open MPS is grown or cut"
         )
     return theta if ansatz.dtype is None else theta.astype(np.dtype(ansatz.dtype))
 
@@ -201,9 +199,7 @@ def _check_embedding(ansatz: PEPS, lattice: Lattice, described: Described) -> No
     if found != wanted:
         raise ValueError(
             f"its {lattice.kind} lattice has {len(found.places)} sites and {len(found.bonds)} "
-            "bonds of "
-            f"D on the grid, the {ansatz.lattice.kind} lattice here has {len(wanted.places)} and "
-            f"{len(wanted.bonds)}, or they lie at other places; a state can only begin from one "
-            "whose "
-            "tensors are joined in the same way"
+            f"bonds of D on the grid, the {ansatz.lattice.kind} lattice here has "
+            f"{len(wanted.places)} and {len(wanted.bonds)}, or they lie at other places; a state "
+            "can only begin from one whose tensors are joined in the same way"
         )

@@ -83,8 +83,7 @@ class Jastrow(GenericAnsatz):
         if self.lattice.coordinates is None and self.lattice.kind in ("graph", "custom"):
             raise ValueError(
                 "Jastrow: pairs = 'distance' needs positions, and this lattice, a list of bonds, "
-                "has none; "
-                "give it coordinates, or take pairs = 'all'"
+                "has none; give it coordinates, or take pairs = 'all'"
             )
         far = self.lattice.distances()[first, second].round(_DIGITS)
         return np.unique(far, return_inverse=True)[1].reshape(-1)

@@ -53,8 +53,7 @@ def load_state(path: str | Path) -> tuple[Ansatz, np.ndarray]:
     if found is None:
         raise StateFileError(
             f"{path}: holds the parameters of a {kind}, which no file makes again; make it as it "
-            "was, "
-            "then theta = ansatz.load_theta(path), or vmc.restore(path) for a checkpoint"
+            "was, then theta = ansatz.load_theta(path), or vmc.restore(path) for a checkpoint"
         )
     ansatz = _made(kind, lattice, described["local_dim"], found)
     return ansatz, load_theta(path, ansatz)

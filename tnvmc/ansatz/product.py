@@ -180,8 +180,7 @@ def pairs_of(lattice: Lattice) -> tuple[tuple[int, int], ...]:
     if lattice.vacant:
         raise ValueError(
             f"DimerCovering: pairs are not known on a grid with {len(lattice.vacant)} vacant "
-            "places; give "
-            "them as DimerCovering(lattice, pairs), in a file ansatz.pairs"
+            "places; give them as DimerCovering(lattice, pairs), in a file ansatz.pairs"
         )
     n_rows, n_cols = lattice.shape
     sites = np.arange(n_rows * n_cols).reshape(n_rows, n_cols)

@@ -349,9 +349,7 @@ def real_state(operator: Any, found: str) -> ValueError:
     """Give the error for a wave function without phases and a Hamiltonian that needs them."""
     return ValueError(
         f"ansatz: {operator.name} has complex matrix elements in the sampled basis, so that psi "
-        "has "
-        f"phases other than +-1, which a real wave function ({found}) cannot hold; its energy "
-        "would "
-        "be far above the ground state's. Take dtype = 'complex128' (ansatz.dtype in a file), or a "
-        "state with complex amplitudes"
+        f"has phases other than +-1, which a real wave function ({found}) cannot hold; its energy "
+        "would be far above the ground state's. Take dtype = 'complex128' (ansatz.dtype in a "
+        "file), or a state with complex amplitudes"
     )

@@ -94,9 +94,8 @@ def grid_from_quimb(state: qtn.PEPS | qtn.MatrixProductState) -> tuple[Lattice, 
         if set(inds) != set(tensor.inds):
             raise ValueError(
                 f"from_quimb: site {name} has the indices {tensor.inds}, but its spin and its "
-                "bonds "
-                f"to neighbours on the open grid are {tuple(inds)}; periodic states and operators "
-                "are not supported"
+                f"bonds to neighbours on the open grid are {tuple(inds)}; periodic states and "
+                "operators are not supported"
             )
         array = tensor.transpose(*inds).data
         sizes = [prod(tensor.ind_size(ind) for ind in group) for group in order]
@@ -130,8 +129,7 @@ def _only(state: Any, name: Any) -> Any:
     if len(tensors) != 1:
         raise ValueError(
             f"from_quimb: site {name} has {len(tensors)} tensors with the tag {tag!r}; contract "
-            "the "
-            "network to one tensor per site first, and keep its site tags"
+            "the network to one tensor per site first, and keep its site tags"
         )
     return tensors[0]
 
@@ -188,8 +186,7 @@ def ring_from_quimb(state: qtn.MatrixProductState) -> np.ndarray:
     if any(len(tensors) != 1 for tensors in found):
         raise ValueError(
             "from_quimb: sites with other than one tensor; contract the network to one tensor per "
-            "site "
-            "first, and keep its site tags"
+            "site first, and keep its site tags"
         )
     tensors = [each[0] for each in found]
     arrays = []

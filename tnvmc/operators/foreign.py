@@ -60,8 +60,7 @@ def _warn_of_other_pairs(operator: Operator | NonHermitian) -> None:
             f"{operator.name}: terms on {beside[0]} and other pairs that are no bonds of the "
             f"lattice of the wave function ({shape}), and none on its bond {left_out[0]}: two "
             "different lattices. Energies are right; kinds of bonds, distances, S(q) and the "
-            "staggered M^2 are those of the lattice of the wave function. Make both from one "
-            "graph",
+            "staggered M^2 are those of the lattice of the wave function. Make both from one graph",
             UserWarning,
             stacklevel=level_of_caller(),
         )

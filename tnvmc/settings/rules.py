@@ -90,7 +90,7 @@ def _of_terms(settings: Settings) -> Iterator[Rule]:
 
 
 def _of_samplers(settings: Settings) -> Iterator[Rule]:
-    """Say what needs chains, or sweeps that know another power or precision."""
+    """Say what needs Markov chains, or another kind of them."""
     sampler, ansatz, kind = settings.sampler, settings.ansatz, settings.sampler_kind
     a_state, chains = named(ansatz.kind), kind == "metropolis"
     drawn = ansatz.is_contracted or ansatz.leading.is_autoregressive

@@ -34,8 +34,7 @@ def check_tempered(case: Case) -> None:
     require(
         abs(taken / max(tried, 1.0) - share) < 5 * error,
         f"tempered_sweep with power 0 accepted {taken:.0f} of {tried:.0f} moves; |psi|^0 is the "
-        "same "
-        f"everywhere, so that a share of {share} is to be accepted",
+        f"same everywhere, so that a share of {share} is to be accepted",
     )
 
 

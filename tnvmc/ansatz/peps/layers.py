@@ -62,9 +62,8 @@ class Layers:
             size = float(xp.max(xp.abs(tensor)))
             if not math.isfinite(size):
                 raise ValueError(
-                    "PEPS: theta holds numbers that are not finite, in the tensor of site "
-                    f"{site} first. They come from an overflow or a division by 0 where theta was "
-                    "made"
+                    f"PEPS: theta holds numbers that are not finite, in the tensor of site {site} "
+                    "first. They come from an overflow or a division by 0 where theta was made"
                 )
             size = size if size > 0 else 1.0
             scaled.append(tensor / size)

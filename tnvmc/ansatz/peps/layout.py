@@ -277,8 +277,7 @@ def check_sharing(sharing: Sharing, operator: Operator) -> None:
     if lost:
         raise ValueError(
             f"PEPS: sharing has {len(sharing)} symmetries, and {operator.name} lacks {lost} of "
-            "them; make it for this "
-            "Hamiltonian, by tnvmc.sharing(hamiltonian)"
+            "them; make it for this Hamiltonian, by tnvmc.sharing(hamiltonian)"
         )
 
 
@@ -288,8 +287,7 @@ def _checked(sharing: Any, lattice: Lattice, local_dim: int) -> Sharing | None:
     if sharing is not None and len(sharing.colours) != lattice.n_sites:
         raise ValueError(
             f"PEPS: sharing is of {len(sharing.colours)} sites, the lattice has {lattice.n_sites}; "
-            "make it for the "
-            "same lattice"
+            "make it for the same lattice"
         )
     if sharing is not None and any(len(signs) != local_dim for _, signs in sharing.signs):
         raise ValueError(

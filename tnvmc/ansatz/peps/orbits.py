@@ -110,8 +110,7 @@ def with_bulk(orbits: Sequence[Orbit], found: Embedding, edge: int, period: int)
         ):
             raise ValueError(
                 f"sharing: edge = {edge}, but site {first} of the bulk has bonds at other places "
-                "than the one "
-                "whose tensor it should have; leave edge out"
+                "than the one whose tensor it should have; leave edge out"
             )
         onto, led = member_at[site_at[target]]
         back = [led.index(leg) for leg in range(4)]
@@ -133,8 +132,7 @@ def check_reflections(elements: Sequence[Patch], found: Embedding) -> None:
     if any(tuple((r * n_columns + c).tolist()) not in moved for r, c in wanted):
         raise ValueError(
             "sharing: edge is for states that share tensors by the reflections of rows and of "
-            "columns, and here "
-            "one of these is missing; leave edge out"
+            "columns, and here one of these is missing; leave edge out"
         )
 
 
@@ -182,8 +180,7 @@ def _led(element: Patch, site: int, found: Embedding) -> Legs:
             if len(onto) != 1:
                 raise ValueError(
                     f"sharing: sites {site} and {there} are taken to each other, but bonds of the "
-                    "network "
-                    "there are not; leave that symmetry out"
+                    "network there are not; leave that symmetry out"
                 )
             led[onto[0]] = leg
     # Legs of size 1 go where room is left.

@@ -62,16 +62,14 @@ class Sharing:
         if unit not in known or moved != known:
             raise ValueError(
                 f"Sharing: {len(self.elements)} elements that are no group of {len(unit)} sites; "
-                "take "
-                "tnvmc.sharing(hamiltonian)"
+                "take tnvmc.sharing(hamiltonian)"
             )
         if self.edge is None and self.period == 1:
             return
         if not (_is_count(self.edge) and _is_count(self.period)):
             raise ValueError(
                 f"Sharing: edge = {self.edge!r} and period = {self.period!r}, but at least one row "
-                "at each end has tensors of "
-                "its own, and the bulk repeats after one row or more"
+                "at each end has tensors of its own, and the bulk repeats after one row or more"
             )
 
     def __len__(self) -> int:
@@ -205,8 +203,7 @@ class SharedTensors:
             if off > tolerance * float(xp.max(xp.abs(first))):
                 raise ValueError(
                     f"PEPS.flatten: the tensors of sites {[m.site for m in orbit.members]} are not "
-                    "those of "
-                    f"one tensor, off by {off:.1e}; make the PEPS without sharing"
+                    f"those of one tensor, off by {off:.1e}; make the PEPS without sharing"
                 )
             parts.append(free)
         return xp.concat(parts)

@@ -68,9 +68,8 @@ def sharing(
     if len(kept) < 2:
         raise ValueError(
             f"sharing: {operator.name} on this {operator.lattice.kind} lattice has no symmetry "
-            "under "
-            f"{' or '.join(asked)} that a PEPS with {bonds} bonds could share tensors by; leave "
-            "sharing out"
+            f"under {' or '.join(asked)} that a PEPS with {bonds} bonds could share tensors by; "
+            "leave sharing out"
         )
     signs = _signs(operator, kept, colours, found)
     shared = Sharing(tuple(kept), tuple(map(int, colours)), signs, edge, period)

@@ -242,10 +242,9 @@ class ProductOfStates(_Factors):
         if bool(xp.any(alive & (gap > _LARGEST))):
             raise ValueError(
                 f"ProductOfStates: |psi_b|^2 is e^{float(xp.max(gap)):.0f} times that of the "
-                "reference "
-                "configuration, so a few samples would have all of the weight. The second state is "
-                "no "
-                "correction of the first one any more; take smaller steps, or sweeps = 'both'"
+                "reference configuration, so a few samples would have all of the weight. The "
+                "second state is no correction of the first one any more; take smaller steps, or "
+                "sweeps = 'both'"
             )
         return xp.where(alive, xp.exp(gap), xp.zeros_like(gap))
 
@@ -276,10 +275,9 @@ def _check(first: Ansatz, second: Ansatz) -> None:
     if types[0] != types[1] or "unknown" in types:
         raise ValueError(
             f"ProductOfStates: the parameters of the first state are {types[0]}, those of the "
-            "second "
-            f"{types[1]}; they are one vector of one type. Give both the same dtype "
-            f"(in a file ansatz.second.dtype = {types[0]!r}); a network with real "
-            "parameters and output = 'complex' has phases as well"
+            f"second {types[1]}; they are one vector of one type. Give both the same dtype (in a "
+            f"file ansatz.second.dtype = {types[0]!r}); a network with real parameters and output "
+            "= 'complex' has phases as well"
         )
 
 

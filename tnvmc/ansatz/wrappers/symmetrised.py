@@ -103,15 +103,13 @@ class Symmetrised(Wrapper):
         if isinstance(ansatz, Symmetrised):
             raise ValueError(  # noqa: TRY004 (of what is allowed, a state among others)
                 "Symmetrised: this state is a sum over symmetries already; make one group of all "
-                "of them, "
-                "symmetry_group(operator, [...]), and sum the state within over it"
+                "of them, symmetry_group(operator, [...]), and sum the state within over it"
             )
         if reweight and ansatz.weighted:
             raise ValueError(
                 "Symmetrised: its weights are those of chains that sample |psi|^2, and this "
                 f"{type(ansatz).__name__} walks on its first state alone; make it with sweeps = "
-                "'both' "
-                "(ansatz.sweeps in a file), or symmetrise nothing"
+                "'both' (ansatz.sweeps in a file), or symmetrise nothing"
             )
         super().__init__(ansatz)
         self.group, self.reweight = group, reweight

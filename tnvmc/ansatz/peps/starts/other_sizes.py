@@ -68,8 +68,7 @@ def _grown_shared(
     if evolve:
         raise ValueError(
             "grown: tensors that are shared cannot be evolved by simple update, after which they "
-            "would be so no "
-            "longer; take evolve = 0, which opens bonds by noise"
+            "would be so no longer; take evolve = 0, which opens bonds by noise"
         )
     assert large.shared is not None
     theta = large.flatten(grow(tensors, large.embedding, large.D, noise=0))
@@ -297,9 +296,8 @@ def _check(
     if wider is not None and (wider < edge or large.sharing.period % period):
         raise ValueError(
             f"ansatz.edge = {wider} and period = {large.sharing.period}, the start has an edge of "
-            f"{edge} and a period of {period}: "
-            f"its tensors differ where those wanted are one; take edge = {edge} or more, and "
-            f"{period} times a whole number"
+            f"{edge} and a period of {period}: its tensors differ where those wanted are one; take "
+            f"edge = {edge} or more, and {period} times a whole number"
         )
     rings = (None, _moved(after, small, large))
     for had, has, ring in zip(before.lattice.shape, after.lattice.shape, rings, strict=True):
@@ -325,6 +323,5 @@ def _check(
     if _signs(small) != _signs(large):
         raise ValueError(
             "the start has other signs on the bonds that are reversed, so it is of another "
-            "Hamiltonian; take one of "
-            "the same"
+            "Hamiltonian; take one of the same"
         )
