@@ -282,8 +282,8 @@ def test_the_same_call_gives_the_same_bits() -> None:
 @pytest.mark.parametrize(
     ("operator", "sector", "said"),
     [
-        (heisenberg(square(3, 3)), 0, "9 sites of local dimension 2: 2 Sz is always odd"),
-        (heisenberg(square(2, 2)), 6, "reach -4..4"),
+        (heisenberg(square(3, 3)), 0, "|2 Sz| is odd here"),
+        (heisenberg(square(2, 2)), 6, "even here and at most 4"),
         (tfim(square(2, 2)), 0, "does not conserve the magnetisation"),
         (heisenberg(square(2, 2)), "zero", "sector is 'zero'"),
         (heisenberg(square(2, 2)), 0.5, "twice the total Sz as an integer"),
@@ -299,10 +299,10 @@ def test_impossible_sectors_are_refused(operator: Operator, sector, said: str) -
 @pytest.mark.parametrize(
     ("operator", "parts"),
     [
-        (heisenberg(square(6, 6)), ("9,075,135,300 (2 Sz = 0)", "TiB", "variational run")),
+        (heisenberg(square(6, 6)), ("9,075,135,300 (2 Sz = 0)", "MiB", "variational run")),
         (heisenberg(square(32, 32)), ("10^306 (2 Sz = 0)", "10^30", "variational run")),
         (tfim(square(40, 40)), ("10^481 (full space)", "smaller lattice")),
-        (rydberg(square(6, 6)), ("68,719,476,736 (full space)", "TiB", "rydberg on 36 sites")),
+        (rydberg(square(6, 6)), ("68,719,476,736 (full space)", "MiB", "rydberg on 36 sites")),
     ],
     ids=lambda value: getattr(value, "name", None),
 )

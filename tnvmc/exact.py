@@ -62,8 +62,8 @@ class ExactResult(Shown):
     units: str
     vector: np.ndarray | None = field(default=None, repr=False)  #: (dimension,), basis order
     residual: float = 0.0
-    """|(H - E) psi|: some level of the sector is this close to the energy, and the lowest one
-    unless levels lie closer together than that."""
+    """|(H - E) psi|: some level of the sector is this close to the energy; the lowest is, unless
+    levels lie closer together than that."""
     inversion: int | None = None
     """What turning all spins over does to the state, +1 or -1; None where it was not used."""
 
@@ -103,9 +103,8 @@ def exact_ground_state(
     The residual |(H - E) psi| is checked: at most 1e-9 of the sum of the norms of all terms.  A
     level of the sector lies within it, and the energy is too high by about its square over the
     distance to the next level.  Of levels closer together than the residual the state may be any
-    mixture, with an energy between them.  Where turning all spins over is a symmetry, even and odd
-    states are computed separately, and the lower energy is given.  The same call gives the same
-    bits.
+    mixture.  Where turning all spins over is a symmetry, even and odd states are computed
+    separately, and the lower energy is given.  The same call gives the same bits.
 
     Args:
         operator: the Hamiltonian.
@@ -117,9 +116,6 @@ def exact_ground_state(
         max_bytes: memory that may be used; 80 % of what is available by default.
         gap: also compute the next level.
         vector: also return the ground state.
-
-    Returns:
-        Energies, and the vector (dimension,) where asked for.
 
     Raises:
         TooLargeError: not enough memory; nothing has been allocated.
@@ -171,8 +167,7 @@ def exact_levels(
 def symmetric_levels(
     operator: Operator, group: SymmetryGroup, magnetisation: int | None, n_levels: int = 1
 ) -> np.ndarray:
-    """Give the lowest energies of states with psi(g s) = chi(g) psi(s): at most `n_levels`,
-    increasing.
+    """Give the lowest `n_levels` energies of states with psi(g s) = chi(g) psi(s), increasing.
 
     The operator commutes with the group, whose elements keep the sector; `magnetisation` is twice
     the total Sz, None for all of the space.  Cost: |G| images of every configuration, of which the
@@ -283,18 +278,10 @@ def _check_memory(operator: Operator, states: Basis, max_bytes: int | None) -> N
         smaller = "name a magnetisation sector, "
     raise TooLargeError(
         f"exact diagonalisation of {operator.name} on {operator.n_sites} sites: dimension "
-        f"{_count(states.dimension)} ({where}) needs about {_readable(needed)}, "
-        f"{_readable(allowed)} may be used. Try {smaller}a smaller lattice, a machine with more "
+        f"{_count(states.dimension)} ({where}) needs about {_count(needed >> 20)} MiB, "
+        f"{_count(allowed >> 20)} may be used. Try {smaller}a smaller lattice, a machine with more "
         "memory, or a variational run"
     )
-
-
-def _readable(n_bytes: int) -> str:
-    units = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-    power = (max(n_bytes, 1).bit_length() - 1) // 10
-    if power >= len(units):
-        return f"10^{len(str(n_bytes)) - 1} B"
-    return f"{n_bytes / 1024**power:.4g} {units[power]}"
 
 
 def _count(n: int) -> str:
@@ -304,7 +291,7 @@ def _count(n: int) -> str:
 
 @dataclass(frozen=True)
 class _Level:
-    """An eigenvalue of a block with its vector, and the length of (H - E) times it."""
+    """An eigenvalue of a block with its vector (dimension,), and the length of (H - E) times it."""
 
     energy: float
     vector: np.ndarray
@@ -350,8 +337,7 @@ def _lowest(operator: Operator, states: Basis, n_levels: int, precise: bool) -> 
 class _Search:
     """Lanczos in the blocks of a matrix, all of whose levels are lowered by a number.
 
-    It is at least twice the size of any level, so that what Lanczos stops relative to is never near
-    0.
+    It is at least twice the size of any level: what Lanczos stops relative to is never near 0.
     """
 
     blocks: Blocks

@@ -77,10 +77,10 @@ def test_smallest_magnetisation(n_sites: int, local_dim: int, smallest: int) -> 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((9, 2, 0), "9 sites of local dimension 2: 2 Sz is always odd there. Take 1, or an even"),
-        ((4, 2, 1), "always even there. Take 0"),
-        ((4, 2, 6), "reach -4..4"),
-        ((4, 2, -6), "reach -4..4"),
+        ((9, 2, 0), "|2 Sz| is odd here and at most 9. Take such a magnetisation, or use an even"),
+        ((4, 2, 1), "|2 Sz| is even here"),
+        ((4, 2, 6), "even here and at most 4"),
+        ((4, 2, -6), "even here and at most 4"),
     ],
 )
 def test_impossible_sectors_are_refused(arguments: tuple[int, int, int], said: str) -> None:

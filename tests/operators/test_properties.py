@@ -7,9 +7,9 @@ import pytest
 
 from tnvmc.exact import exact_ground_state
 from tnvmc.lattice import chain, square
+from tnvmc.operators.basis import check_magnetisation
 from tnvmc.operators.models import heisenberg, j1j2, rydberg, tfim, xxz
 from tnvmc.operators.properties import (
-    check_magnetisation,
     energy_bound,
     flip_invariant,
     net_field,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.oracles import all_configs, config_index, dense_hamiltonian, embed
 from tnvmc.lattice import chain, from_bonds, square
 from tnvmc.operators import Operator, Term, exchange_matrix, heisenberg, kron, spin_matrices, tfim
-from tnvmc.operators.spin import IDENTITY, NUMBER, SIGMA_X, SIGMA_Y, SIGMA_Z
+from tnvmc.operators.spin import NUMBER, SIGMA_X, SIGMA_Y, SIGMA_Z
 
 ROUNDING = 1e-12  # a few hundred additions of numbers of order one
 
@@ -182,7 +182,7 @@ def test_spin_matrices_obey_the_commutation_relations(local_dim: int) -> None:
 def test_pauli_matrices_are_twice_the_spin_and_cannot_be_changed() -> None:
     for sigma, s in zip((SIGMA_X, SIGMA_Y, SIGMA_Z), spin_matrices(), strict=True):
         assert np.allclose(sigma, 2 * s)
-    assert np.array_equal(NUMBER, (IDENTITY - SIGMA_Z) / 2)
+    assert np.array_equal(NUMBER, (np.eye(2) - SIGMA_Z) / 2)
     with pytest.raises(ValueError, match="read-only"):
         SIGMA_X[0, 0] = 1
     with pytest.raises(ValueError, match="local dimension"):

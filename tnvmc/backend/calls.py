@@ -43,10 +43,7 @@ def spelt(**elsewhere: str) -> Callable[[C], C]:
     """Let a class or function say of a wrong call what it takes, and which name was meant.
 
     The decorated call raises TypeError for a name that is not known, an argument that is missing,
-    or too many without a name.  Cost: one look at the names of each call.
-
-    Args:
-        elsewhere: for names that belong to another object, what to write there.
+    or too many without a name.  `elsewhere` says what to write for names of another object.
     """
 
     def decorate(called: Any) -> Any:

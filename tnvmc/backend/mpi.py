@@ -23,9 +23,8 @@ from typing import Any, NoReturn, cast
 import numpy as np
 
 from tnvmc.backend import progress
-from tnvmc.backend.alarm import Alarm, noted_signals
 from tnvmc.backend.device import share_devices
-from tnvmc.backend.messages import Store, size_of, writable
+from tnvmc.backend.messages import Alarm, Store, noted_signals, size_of, writable
 from tnvmc.backend.process import Terminated, own_cores, share_cores, uninterrupted
 from tnvmc.backend.ranks import ALONE, Place, Ranks, in_use, launched, using_ranks
 
@@ -132,12 +131,7 @@ class Collectives(Ranks):
 
 
 class MpiRanks(Collectives):
-    """The ranks of a communicator of mpi4py.
-
-    Args:
-        comm: an intracommunicator; it is duplicated, so that messages of others do not mix with
-            these.
-    """
+    """The ranks of an intracommunicator of mpi4py, which is duplicated."""
 
     def __init__(self, comm: Any) -> None:
         from mpi4py import MPI

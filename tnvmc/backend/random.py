@@ -58,10 +58,7 @@ def uniforms_of_passes(
         stream: (step, passes) of the run; each pass of each step has its own numbers.
         walkers: global indices of the walkers, so that a chunk draws what the whole would.
         n: numbers per walker.
-        xp: namespace of the result.
-
-    Returns:
-        float64 (len(passes), len(walkers), n).
+        xp: namespace of the result, float64 (len(passes), len(walkers), n).
 
     Raises:
         ValueError: a seed or stream outside 0..2**64-1 and 0..2**32-1.

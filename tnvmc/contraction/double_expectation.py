@@ -27,7 +27,7 @@ from tnvmc.backend.linalg import split_scale
 from tnvmc.contraction.double_boundary import Grid, grid_of
 from tnvmc.contraction.double_closures import DoubleNetwork, close_strip, closures
 from tnvmc.contraction.double_terms import StripTerms, View, views
-from tnvmc.operators.properties import check_magnetisation
+from tnvmc.operators.basis import check_magnetisation
 from tnvmc.operators.term import Operator
 
 Array = Any

@@ -34,7 +34,7 @@ def from_bonds(
 ) -> Lattice:
     """Build a lattice from pairs of sites.
 
-    A honeycomb of one hexagon, as two rows of three sites (the grid is that of a PEPS)::
+    A hexagon, as two rows of three sites (the grid is that of a PEPS)::
 
         from_bonds(
             (2, 3),
@@ -55,9 +55,9 @@ def from_bonds(
     The boundary is called "open", whatever the bonds join.
 
     Raises:
-        ValueError: a site that is not on the lattice, a bond from a site to itself, a bond
-            given twice, coordinates of another shape or not finite, a kind called "all", a
-            vacant place off the grid or given twice, none left.
+        ValueError: a bond off the lattice, from a site to itself or given twice; coordinates of
+            another shape or not finite; a kind called "all"; a vacant place off the grid or given
+            twice, none left.
     """
     grid = _check_shape(shape)
     empty = _check_vacant(vacant, grid)

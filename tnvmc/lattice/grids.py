@@ -4,13 +4,14 @@ Nearest neighbours are at distance 1.  `boundary` is "open"; "cylinder", where e
 (column n_cols - 1 is joined to column 0), so that the circumference is n_cols; or "periodic" in
 both directions, without a twist.  Along a periodic direction of length L the bond from the last
 site back to the first exists for L > 2 only: for L = 2 it would join neighbours a second time.  All
-raise ValueError for a side below 1 and an unknown boundary.
+raise ValueError for a side below 1, an unknown boundary, and a periodic direction that the pattern
+does not fit.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -29,6 +30,7 @@ from tnvmc.lattice.lattice import (
 Shape = tuple[int, int]
 Steps = tuple[tuple[int, int], ...]
 
+_SIDES = ((0, 1), (1, 0))  # steps (rows, columns) to the nearest neighbours on a grid
 _RING = {"pbc": "boundary = 'periodic'", "periodic": "boundary = 'periodic'"}
 
 _FURTHER = {"nearest": 1.0, "next_nearest": math.sqrt(3), "third": 2.0}
@@ -53,12 +55,12 @@ def chain(length: int, boundary: str = "open") -> Lattice:
     On a periodic chain a pair that is joined both ways round is listed once, and as "nearest"
     where it is that as well (length 3).
     """
-    length = whole("lattice", "length", length)
+    shape = 1, whole("lattice", "length", length)
     ends = check_boundary(boundary, ("open", "periodic"))
-    nearest = _chain_bonds(length, 1, ends)
-    farther = tuple(bond for bond in _chain_bonds(length, 2, ends) if bond not in nearest)
-    bonds = {"nearest": nearest, "diagonal": farther}
-    return Lattice("chain", (1, length), ends, grid_coordinates((1, length)), bonds)
+    nearest = _grid_bonds(shape, ends, ((0, 1),))
+    farther = _grid_bonds(shape, ends, ((0, 2),))
+    bonds = {"nearest": nearest, "diagonal": _without(farther, nearest)}
+    return Lattice("chain", shape, ends, grid_coordinates(shape), bonds)
 
 
 @spelt(**_RING)
@@ -69,10 +71,11 @@ def square(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     row or a column, J3 of J1-J2-J3 models).
     """
     shape, edges = _check_grid(n_rows, n_cols, boundary)
+    nearest = _grid_bonds(shape, edges, _SIDES)
     bonds = {
-        "nearest": _grid_bonds(shape, edges, ((0, 1), (1, 0))),
+        "nearest": nearest,
         "diagonal": _grid_bonds(shape, edges, ((1, 1), (1, -1))),
-        "third": _two_steps(shape, edges),
+        "third": _without(_grid_bonds(shape, edges, ((0, 2), (2, 0))), nearest),
     }
     return Lattice("square", shape, edges, grid_coordinates(shape), bonds)
 
@@ -83,11 +86,7 @@ def shastry_sutherland(n_rows: int, n_cols: int, boundary: str = "open") -> Latt
 
     With (r, c) the upper left corner of a plaquette, the dimers are (r, c)-(r+1, c+1) for r and
     c both even and (r, c+1)-(r+1, c) for r and c both odd; plaquettes with r + c odd are empty.
-    Every site then belongs to one dimer, except at open edges, where it may belong to none.
     Bonds: "nearest" and "dimer".
-
-    Raises:
-        ValueError: a periodic direction whose length is odd or below 4.
 
     Source: B. S. Shastry, B. Sutherland, Physica B+C 108, 1069 (1981).
     """
@@ -96,7 +95,7 @@ def shastry_sutherland(n_rows: int, n_cols: int, boundary: str = "open") -> Latt
     falling = _grid_bonds(shape, edges, ((1, 1),), parity=0)
     rising = _grid_bonds(shape, edges, ((1, -1),), parity=1)
     bonds = {
-        "nearest": _grid_bonds(shape, edges, ((0, 1), (1, 0))),
+        "nearest": _grid_bonds(shape, edges, _SIDES),
         "dimer": tuple(sorted(falling + rising)),
     }
     return Lattice("shastry_sutherland", shape, edges, grid_coordinates(shape), bonds)
@@ -121,9 +120,6 @@ def honeycomb(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     (r, c) and (r + 1, c) are joined where r + c is even; two sites of a unit cell lie side by side
     in a row.  Bonds: "nearest", "next_nearest" at distance sqrt(3), "third" at 2 (across a
     hexagon).  In a PEPS the vertical bonds that are missing have dimension 1.
-
-    Raises:
-        ValueError: a periodic direction whose length is odd or below 4.
     """
     shape, edges = _check_grid(n_rows, n_cols, boundary)
     _check_period("honeycomb", shape, edges)
@@ -140,11 +136,7 @@ def kagome(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     A unit cell is a block of 2 x 2 of the grid, so 4 x 4 are four cells and 12 sites; odd sides end
     in half a cell, as 5 x 5 with 21 sites, where every triangle at the rim is whole.  Bonds:
     "nearest", "next_nearest" at distance sqrt(3), "third" at 2 (along a line and across a hexagon).
-    In a PEPS the vacant places have bonds of dimension 1, and two of the three bonds of a triangle
-    are its bonds.
-
-    Raises:
-        ValueError: a periodic direction whose length is odd or below 4.
+    In a PEPS the vacant places have bonds of dimension 1.
     """
     shape, edges = _check_grid(n_rows, n_cols, boundary)
     _check_period("kagome", shape, edges)
@@ -160,9 +152,6 @@ def checkerboard_lattice(n_rows: int, n_cols: int, boundary: str = "open") -> La
 
     The plaquettes are those whose upper left corner has r + c even.  Bonds: "nearest", the sides of
     the plaquettes, and "diagonal"; a Heisenberg model on all of them is `j1j2` with J2 = J1.
-
-    Raises:
-        ValueError: a periodic direction whose length is odd or below 4.
     """
     shape, edges = _check_grid(n_rows, n_cols, boundary)
     _check_period("checkerboard", shape, edges)
@@ -172,7 +161,7 @@ def checkerboard_lattice(n_rows: int, n_cols: int, boundary: str = "open") -> La
         for step in ((1, 1), (1, -1))
         for bond in _grid_bonds(shape, edges, (step,), parity)
     }
-    nearest = _grid_bonds(shape, edges, ((0, 1), (1, 0)))
+    nearest = _grid_bonds(shape, edges, _SIDES)
     bonds = {"nearest": nearest, "diagonal": tuple(sorted(diagonals))}
     return Lattice("checkerboard", shape, edges, grid_coordinates(shape), bonds)
 
@@ -205,21 +194,9 @@ def _check_period(kind: str, shape: Shape, edges: Boundary) -> None:
             )
 
 
-def _chain_bonds(length: int, distance: int, ends: Boundary) -> tuple[Patch, ...]:
-    first_sites = length if ends == "periodic" else length - distance
-    pairs = {_pair(i, (i + distance) % length) for i in range(first_sites)}
-    return tuple(sorted(pair for pair in pairs if pair[0] != pair[1]))
-
-
-def _two_steps(shape: Shape, edges: Boundary) -> tuple[Patch, ...]:
-    """Pairs two steps apart in a row or a column; not on a ring of 3, where they are neighbours."""
-    n_rows, n_cols = shape
-    rows = _chain_bonds(n_cols, 2, "open" if edges == "open" or n_cols < 4 else "periodic")
-    columns = _chain_bonds(n_rows, 2, "periodic" if edges == "periodic" and n_rows > 3 else "open")
-    near = set(_grid_bonds(shape, edges, ((0, 1), (1, 0))))
-    pairs = [(r * n_cols + i, r * n_cols + j) for r in range(n_rows) for i, j in rows]
-    pairs += [(i * n_cols + c, j * n_cols + c) for c in range(n_cols) for i, j in columns]
-    return tuple(sorted(set(pairs) - near))
+def _without(bonds: tuple[Patch, ...], nearest: tuple[Patch, ...]) -> tuple[Patch, ...]:
+    """Bonds that are not nearest ones, as two steps round a ring of three are."""
+    return tuple(sorted(set(bonds) - set(nearest)))
 
 
 def _grid_bonds(
@@ -230,11 +207,8 @@ def _grid_bonds(
     With a `parity` only from plaquettes whose upper left corner has both row and column of it:
     a falling step starts at that corner, a rising one a column to the right.
     """
-    return tuple(sorted(set(_walk(shape, edges, steps, parity))))
-
-
-def _walk(shape: Shape, edges: Boundary, steps: Steps, parity: int | None) -> Iterator[Patch]:
     n_rows, n_cols = shape
+    bonds = set()
     for row, col in np.ndindex(shape):
         for down, right in steps:
             corner = (row, min(col, col + right))
@@ -243,17 +217,15 @@ def _walk(shape: Shape, edges: Boundary, steps: Steps, parity: int | None) -> It
             to_row = _neighbour(row + down, n_rows, edges == "periodic")
             to_col = _neighbour(col + right, n_cols, edges != "open")
             if to_row is not None and to_col is not None:
-                yield _pair(row * n_cols + col, to_row * n_cols + to_col)
+                site, other = row * n_cols + col, to_row * n_cols + to_col
+                bonds.add((min(site, other), max(site, other)))
+    return tuple(sorted(bonds))
 
 
 def _neighbour(position: int, length: int, wraps: bool) -> int | None:
     if 0 <= position < length:
         return position
     return position % length if wraps and length > 2 else None
-
-
-def _pair(i: int, j: int) -> Patch:
-    return (i, j) if i < j else (j, i)
 
 
 def _by_distance(

@@ -105,11 +105,7 @@ class Lattice:
         return tuple(_forward(self, bond) for bond in self.bonds[kind])
 
     def positions(self) -> np.ndarray:
-        """Give (x, y) of every site, x along a row: (N, 2).
-
-        Raises:
-            ValueError: a list of bonds without coordinates.
-        """
+        """Give (x, y) of every site, (N, 2); ValueError for a list of bonds without coordinates."""
         if self.coordinates is None:
             raise ValueError(
                 "lattice: distances are asked for, and this list of bonds has no coordinates; give "
@@ -118,11 +114,7 @@ class Lattice:
         return self.coordinates[:, ::-1]
 
     def distances(self) -> np.ndarray:
-        """Give all distances between sites, (N, N), the shorter way round a periodic direction.
-
-        Raises:
-            ValueError: a list of bonds without coordinates.
-        """
+        """Give all distances between sites, (N, N), the shorter way round a periodic direction."""
         points = self.positions()[:, ::-1]
         return separations(points[:, None, :] - points[None, :, :], self)
 

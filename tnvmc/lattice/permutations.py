@@ -43,8 +43,7 @@ def translations(lattice: Lattice) -> tuple[Permutation, ...]:
 def space_group(lattice: Lattice) -> tuple[Permutation, ...]:
     """Give all products of a reflection or rotation and a translation that keep the bonds.
 
-    Also those of which neither factor keeps them, as the quarter turns of Shastry-Sutherland
-    dimers.  The identity comes first.
+    Also those of which neither factor keeps them.  The identity comes first.
     """
     shifts = tuple(_shifts(lattice))
     return _kept(lattice, (_after(shift, g) for shift in shifts for g in _grid_symmetries(lattice)))
@@ -124,8 +123,7 @@ def _grid_symmetries(lattice: Lattice) -> Iterator[Permutation]:
 def checkerboard(lattice: Lattice) -> np.ndarray:
     """Give 0 or 1 for every site, (row + column) modulo 2: the sublattices of the grid, (N,).
 
-    Raises:
-        ValueError: a bond of kind "nearest" joins two sites of one sublattice.
+    ValueError where a bond of kind "nearest" joins two sites of one sublattice.
     """
     rows, columns = np.divmod(np.array(lattice.places), lattice.n_cols)
     board = (rows + columns) % 2

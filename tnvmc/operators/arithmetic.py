@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Complex, Real
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -37,19 +37,6 @@ class Arithmetic:
     __array_ufunc__ = None  # NumPy's numbers and arrays leave what they do not know to this class
 
     @classmethod
-    @abstractmethod
-    def from_terms(
-        cls,
-        lattice: Lattice,
-        terms: Iterable[Any],
-        *,
-        local_dim: int = 2,
-        units: str = "custom",
-        name: str = "operator",
-    ) -> Self:
-        """Build an operator from (sites, matrix) pairs, sites in any order."""
-
-    @classmethod
     def from_products(
         cls,
         lattice: Lattice,
@@ -72,8 +59,9 @@ class Arithmetic:
             ValueError: as `products.place`; as an `Operator` a sum that is not Hermitian on some
                 sites, which is a `NonHermitian`.
         """
-        terms = joined(placed_products(lattice, products, local_dim))
-        return cls.from_terms(lattice, terms, local_dim=local_dim, units=units, name=name)
+        terms, own = joined(placed_products(lattice, products, local_dim)), cast(Any, cls)
+        made: Self = own.from_terms(lattice, terms, local_dim=local_dim, units=units, name=name)
+        return made
 
     @property
     @abstractmethod
@@ -150,8 +138,7 @@ class Arithmetic:
 def commutator(left: Arithmetic, right: Arithmetic) -> Any:
     """Give [A, B] = A B - B A, from the pairs of terms that share a site.
 
-    Of two Hermitian operators it is a `NonHermitian`; one that vanishes is an `Operator` without
-    terms.
+    Of two Hermitian operators it is a `NonHermitian`, or an `Operator` without terms.
 
     >>> from tnvmc import Operator, chain, commutator
     >>> x, y = (Operator.from_products(chain(2), [(s, [0])]) for s in ("Sx", "Sy"))
@@ -160,8 +147,7 @@ def commutator(left: Arithmetic, right: Arithmetic) -> Any:
            [ 0. , -0.5]])
 
     Raises:
-        ValueError: other lattices or local states; a pair of terms on too many sites; too many
-            pairs.
+        ValueError: other lattices or local states; a pair on too many sites; too many pairs.
     """
     _check_alike(left, right, "commute")
     pairs = [(p, q) for p in left.matrices for q in right.matrices if set(p) & set(q)]
@@ -190,11 +176,7 @@ def hermitian_parts(matrices: Matrices, tolerance: float) -> tuple[Matrices, Mat
 
 
 def common_magnetisation(left: Arithmetic, right: Arithmetic) -> int | None:
-    """Give the sector that two operators are meant for.
-
-    Raises:
-        ValueError: two different ones.
-    """
+    """Give the sector that two operators are meant for; ValueError for two different ones."""
     asked = {each.magnetisation for each in (left, right)} - {None}
     if len(asked) > 1:
         raise ValueError(

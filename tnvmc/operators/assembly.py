@@ -1,8 +1,7 @@
 """The matrix of an operator for one diagonalisation: in blocks, by a kernel where there is one.
 
-Where turning all spins over keeps the operator and the basis, it turns the state at position p into
-that at n - 1 - p, and in the even and odd combinations (|p> +- |n - 1 - p>) / sqrt(2) the matrix
-falls into two blocks of n / 2 states, of which the first half of the rows tells all.
+Where turning all spins over keeps the operator and the basis, the matrix falls into two blocks, of
+the even and odd combinations (|p> +- |n - 1 - p>) / sqrt(2) of the states at positions p < n / 2.
 """
 
 from __future__ import annotations

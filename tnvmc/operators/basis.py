@@ -24,12 +24,10 @@ CHUNK_ENTRIES = 2**21
 
 
 def basis(n_sites: int, local_dim: int = 2, magnetisation: int | None = None) -> np.ndarray:
-    """Give all configurations, or those of one magnetisation, in lexicographic order: int8 (n, N).
+    """Give all configurations in lexicographic order, or those of one magnetisation: int8 (n, N).
 
-    `magnetisation` is twice the total Sz, N (d - 1) - 2 sum_i s_i; None means the full space.
-
-    Raises:
-        ValueError: no configuration has this magnetisation; d^N beyond 2^62.
+    `magnetisation` is twice the total Sz, N (d - 1) - 2 sum_i s_i.  ValueError where no
+    configuration has it, and for d^N beyond 2^62.
     """
     states = Basis(n_sites, local_dim, magnetisation)
     return states.configs(states.codes)
@@ -38,6 +36,20 @@ def basis(n_sites: int, local_dim: int = 2, magnetisation: int | None = None) ->
 def smallest_magnetisation(n_sites: int, local_dim: int = 2) -> int:
     """Give the smallest twice-total-Sz >= 0: 0, or 1 for an odd number of half-integer spins."""
     return n_sites * (local_dim - 1) % 2
+
+
+def check_magnetisation(n_sites: int, local_dim: int, magnetisation: int) -> None:
+    """Raise ValueError when N sites cannot have this (doubled) total Sz."""
+    largest = n_sites * (local_dim - 1)
+    if abs(magnetisation) > largest or (largest - magnetisation) % 2:
+        parity = "even" if largest % 2 == 0 else "odd"
+        # With an odd number of sites the sectors that are even are those of other lattices.
+        sites = ", or use an even number of sites" if largest % 2 and magnetisation % 2 == 0 else ""
+        raise ValueError(
+            f"no configuration of {n_sites} sites with local dimension {local_dim} has 2 Sz = "
+            f"{magnetisation}: |2 Sz| is {parity} here and at most {largest}. Take such a "
+            f"magnetisation{sites}."
+        )
 
 
 def count_states(n_sites: int, local_dim: int, total: int) -> int:
@@ -65,9 +77,6 @@ class Basis:
     Positions come from two tables, one for the first and one for the second half of the sites:
     position = first[head] + rank[tail].  Memory: 8 bytes per state for the codes, 16 d^(N/2) bytes
     for the tables.  Source: H. Q. Lin, Phys. Rev. B 42, 6561 (1990).
-
-    Raises:
-        ValueError: no configuration has this magnetisation.
     """
 
     n_sites: int
@@ -75,22 +84,8 @@ class Basis:
     magnetisation: int | None = None
 
     def __post_init__(self) -> None:
-        if self.magnetisation is None:
-            return
-        highest = self.n_sites * (self.local_dim - 1)
-        if (highest - self.magnetisation) % 2:
-            kind = "odd" if highest % 2 else "even"
-            raise ValueError(
-                f"magnetisation 2 Sz = {self.magnetisation} cannot be reached with "
-                f"{self.n_sites} sites of local dimension {self.local_dim}: 2 Sz is always {kind} "
-                f"there. Take {smallest_magnetisation(self.n_sites, self.local_dim)}"
-                + (", or an even number of sites" if self.magnetisation == 0 else "")
-            )
-        if abs(self.magnetisation) > highest:
-            raise ValueError(
-                f"magnetisation 2 Sz = {self.magnetisation} is out of range: {self.n_sites} sites "
-                f"of local dimension {self.local_dim} reach -{highest}..{highest}"
-            )
+        if self.magnetisation is not None:
+            check_magnetisation(self.n_sites, self.local_dim, self.magnetisation)
 
     @property
     def total(self) -> int | None:
@@ -208,13 +203,9 @@ def sparse_matrix(
 ) -> Any:
     """Build <s|H|s'> over a basis: scipy.sparse.csr_matrix, rows and columns in basis order.
 
-    Cost and memory are proportional to the number of elements, see `count_elements` (12 bytes each,
-    20 if complex, 4 more beyond 2^31 of them; and as much again while it is put together).
-
-    Args:
-        replacements: off-diagonal elements by patch, which stay in the basis.
-        diagonal: <s|H|s> (B,) of configurations (B, N).
-        states: the basis.
+    `replacements` are off-diagonal elements by patch, which stay in the basis, `diagonal` gives
+    <s|H|s> (B,) of configurations (B, N).  Memory: 12 bytes for each of `count_elements`, 20 if
+    complex, 4 more beyond 2^31 of them, and as much again while it is put together.
     """
     from scipy.sparse import csr_matrix
 

@@ -32,16 +32,7 @@ _TOLERANCE = 1e-12  # of the largest element: Heisenberg's terms are exact
 def as_operator(value: Any, lattice: Any = None) -> Any:
     """Give the operator that an object of NetKet or quimb is; anything else comes back as it is.
 
-    Args:
-        value: anything.
-        lattice: where it lives; see `from_netket`, `hamiltonian_of`.
-
-    Raises:
-        TypeError, ValueError: as they.
-
-    Warns:
-        UserWarning: pairs of the operator are no bonds of the lattice, and bonds of that have no
-            term.
+    See `from_netket` and `hamiltonian_of`.  Warns of a lattice that is not that of the operator.
     """
     if made_by("netket", value) and hasattr(value, "hilbert"):
         found = operator_of(value, lattice)
@@ -100,8 +91,7 @@ def from_netket(value: Any, lattice: Any = None) -> Lattice | Space | Operator |
 
     Returns:
         A `Lattice`; a `Space`; an `Operator`, or a `NonHermitian` for what is not Hermitian.
-        total_sz and n_particles become the `magnetisation` of the operator, of which `VMC` makes
-        its sector.
+        total_sz and n_particles become its `magnetisation`, of which `VMC` makes its sector.
 
     Raises:
         TypeError: none of these; fermions, continuous space, superoperators.
@@ -177,12 +167,7 @@ def _magnetisation(hilbert: Any) -> int | None:
 
 
 def _sums(operator: Any) -> Iterator[tuple[Patch, np.ndarray]]:
-    """Sites in order, and matrices, whose sum is an operator.
-
-    Raises:
-        TypeError: a kind of operator that is not known.
-        ValueError: terms on too many sites.
-    """
+    """Sites in order, and matrices, whose sum is an operator; errors as `from_netket`."""
     if hasattr(operator, "to_local_operator"):  # Ising, BoseHubbard
         operator = operator.to_local_operator()
     kind = type(operator).__name__
@@ -196,10 +181,9 @@ def _sums(operator: Any) -> Iterator[tuple[Patch, np.ndarray]]:
             yield from ((sites, complex(factor) * matrix) for sites, matrix in _sums(part))
     elif hasattr(operator, "operators") and hasattr(operator, "coefficient"):
         yield from _product(operator.operators, complex(operator.coefficient))
-    elif kind.startswith("Adjoint"):
-        yield from ((sites, matrix.conj().T) for sites, matrix in _sums(operator.parent))
-    elif kind.startswith("Transpose"):
-        yield from ((sites, matrix.T) for sites, matrix in _sums(operator.parent))
+    elif kind.startswith(("Adjoint", "Transpose")):
+        turned = ((sites, matrix.T) for sites, matrix in _sums(operator.parent))
+        yield from ((s, m.conj()) if kind.startswith("Adjoint") else (s, m) for s, m in turned)
     elif kind.startswith("Squared"):
         yield from _product([operator.parent.H, operator.parent], 1.0)
     else:
@@ -313,8 +297,7 @@ def hamiltonian_of(value: Any, lattice: Any = None) -> Operator | NonHermitian:
         lattice: where it lives; by default the chain or grid of the Hamiltonian.
 
     Returns:
-        An `Operator`, or a `NonHermitian`; a builder's sector with symmetry "U1" is its
-        magnetisation.
+        An `Operator`, or a `NonHermitian`; a sector with symmetry "U1" is its magnetisation.
 
     Raises:
         TypeError: another object; sites with other names.

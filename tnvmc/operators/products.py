@@ -17,13 +17,7 @@ import numpy as np
 from tnvmc.backend.arguments import is_whole, whole
 from tnvmc.lattice.custom import as_lattice
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
-from tnvmc.operators.spin import (
-    in_site_order,
-    kron,
-    most_sites,
-    named_matrices,
-    real_if_possible,
-)
+from tnvmc.operators.spin import in_site_order, kron, most_sites, named_matrices, real_if_possible
 
 Where = Any
 """A kind of bonds ("nearest"), "all" (sites), or a list of sites or of tuples of sites."""
@@ -84,11 +78,7 @@ def product_matrix(text: str, local_dim: int = 2) -> np.ndarray:
 def placed_products(
     lattice: Lattice, products: Iterable[Sequence[Any]], local_dim: int = 2
 ) -> Iterator[Placed]:
-    """Give sites and matrix of each place of (text, where) or (text, where, coupling).
-
-    Raises:
-        ValueError: as `place`, with the number of the term, counted from 1.
-    """
+    """Give sites and matrix of each place of (text, where[, coupling]): see `place`."""
     lattice = as_lattice(lattice)
     local_dim = whole("Operator", "local_dim", local_dim, 2)
     for number, product in enumerate(products, 1):
@@ -275,11 +265,7 @@ def _check_twice(places: list[Patch], matrix: np.ndarray) -> None:
 
 
 def bonds_of_kind(lattice: Lattice, kind: str, model: str) -> tuple[Patch, ...]:
-    """Give the bonds of a kind that a model needs.
-
-    Raises:
-        ValueError: the lattice has no such kind.
-    """
+    """Give the bonds of a kind that a model needs; ValueError for a lattice without."""
     require_lattice(model, lattice)
     if kind not in lattice.bonds:
         terms = "; for other kinds of bonds take Operator.from_products, in a file model = 'terms'"
@@ -316,9 +302,7 @@ def plain_couplings(
 ) -> dict[str, float | list[float]]:
     """Give couplings as numbers, or lists in the order of their places.
 
-    Args:
-        lattice: of the model.
-        **values: of each name the coupling, and "site" or the kind of its bonds.
+    `values` are of each name the coupling, and "site" or the kind of its bonds.
     """
     found: dict[str, float | list[float]] = {}
     for name, (value, kind) in values.items():

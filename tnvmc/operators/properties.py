@@ -58,20 +58,6 @@ def _norms(matrices: list[np.ndarray]) -> float:
     return float(sum(found.sum() for found in norms))
 
 
-def check_magnetisation(n_sites: int, local_dim: int, magnetisation: int) -> None:
-    """Raise ValueError when N sites cannot have this (doubled) total Sz."""
-    largest = n_sites * (local_dim - 1)
-    if abs(magnetisation) > largest or (largest - magnetisation) % 2:
-        parity = "even" if largest % 2 == 0 else "odd"
-        # With an odd number of sites the sectors that are even are those of other lattices.
-        sites = ", or use an even number of sites" if largest % 2 and magnetisation % 2 == 0 else ""
-        raise ValueError(
-            f"no configuration of {n_sites} sites with local dimension {local_dim} has 2 Sz = "
-            f"{magnetisation}: |2 Sz| is {parity} here and at most {largest}. Take such a "
-            f"magnetisation{sites}."
-        )
-
-
 def rotation_invariant(operator: Operator) -> bool:
     """Tell whether every patch commutes with the total spin.
 

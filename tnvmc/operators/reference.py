@@ -125,9 +125,8 @@ def _tfim_chain(n_sites: int, periodic: bool, J: float, h: float) -> KnownEnergy
 def _dimer_singlets(lattice: Lattice, J: float, J_dimer: float) -> KnownEnergy | None:
     """All dimers in singlets, where every site has a dimer: an eigenstate for any J.
 
-    It is the ground state of any lattice for J <= J' / 2, since it is that of each triangle of two
-    J and half a J'.  Beyond that the infinite lattice has it up to 0.675, small ones leave it
-    before (4 x 4 has -6.077 at 0.674), and its energy is a bound.
+    It is the ground state for J <= J' / 2, as of each triangle of two J and half a J'.  Beyond that
+    the infinite lattice has it up to 0.675, smaller ones not as far, and its energy is a bound.
     """
     complete = lattice.kind == "shastry_sutherland" and lattice.boundary == "periodic"
     if not complete or J < 0 or J >= 0.675 * J_dimer:

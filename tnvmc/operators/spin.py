@@ -22,7 +22,6 @@ def _constant(rows: list[list[complex]]) -> np.ndarray:
     return matrix
 
 
-IDENTITY = _constant([[1.0, 0.0], [0.0, 1.0]])
 SIGMA_X = _constant([[0.0, 1.0], [1.0, 0.0]])
 SIGMA_Y = _constant([[0.0, -1.0j], [1.0j, 0.0]])
 SIGMA_Z = _constant([[1.0, 0.0], [0.0, -1.0]])
@@ -30,11 +29,7 @@ NUMBER = _constant([[0.0, 0.0], [0.0, 1.0]])  #: n = |1><1|
 
 
 def spin_matrices(local_dim: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Give S^x, S^y, S^z of spin S = (d - 1) / 2, each (d, d); hbar = 1.
-
-    Raises:
-        ValueError: d below 2.
-    """
+    """Give S^x, S^y, S^z of spin S = (d - 1) / 2, each (d, d); ValueError for d below 2."""
     if local_dim < 2:
         raise ValueError(f"spin matrices need a local dimension of 2 or more, got {local_dim}")
     spin = (local_dim - 1) / 2

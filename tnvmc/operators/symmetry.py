@@ -312,9 +312,8 @@ def odd_elements(operator: Operator, group: SymmetryGroup, magnetisation: int) -
 def has_ground_state(operator: Operator, group: SymmetryGroup, magnetisation: int) -> bool | None:
     """Tell whether the ground state has the characters of a group; None where nothing is proven.
 
-    Without positive off-diagonal elements it has no signs (Perron and Frobenius), and all its
-    characters are +1; where Marshall's signs remove the positive ones, their characters are its
-    own.
+    Without positive off-diagonal elements it has no signs (Perron and Frobenius), and characters
+    +1; where Marshall's signs remove the positive ones, their characters are its own.
     """
     if without_signs(operator, np.zeros(operator.n_sites, dtype=np.int64)):
         return all(g.character == 1 for g in group.elements)

@@ -14,12 +14,7 @@ from tnvmc.backend.arguments import set_whole
 from tnvmc.backend.calls import refuse
 from tnvmc.lattice.custom import as_lattice
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
-from tnvmc.operators.arithmetic import (
-    Arithmetic,
-    Matrices,
-    common_magnetisation,
-    hermitian_parts,
-)
+from tnvmc.operators.arithmetic import Arithmetic, Matrices, common_magnetisation, hermitian_parts
 from tnvmc.operators.basis import Basis, sparse_matrix
 from tnvmc.operators.local_term import (
     HERMITIAN_TOLERANCE,
@@ -154,10 +149,7 @@ class Operator(Arithmetic):
         """Give <s|H|s> for configurations (B, N): float64 (B,), in the namespace of `configs`.
 
         One matrix product for all terms on one and two sites: cost B N^2 (d-1)^2, memory
-        2 B N (d-1) floats.  Split large B into chunks.
-
-        Raises:
-            ValueError: `configs` is not (B, N).
+        2 B N (d-1) floats.
         """
         if configs.ndim != 2 or configs.shape[1] != self.n_sites:
             raise ValueError(
@@ -169,11 +161,8 @@ class Operator(Arithmetic):
     def sparse(self, magnetisation: int | None = None) -> Any:
         """Build the matrix as scipy.sparse.csr_matrix, in the order of `basis`.
 
-        `magnetisation` is twice the total Sz; None takes the full space.  Cost: see
-        `operators.basis.sparse_matrix`; the memory there is, is not looked at.
-
-        Raises:
-            ValueError: no such sector, or the operator does not conserve the magnetisation.
+        `magnetisation` is twice the total Sz; None takes the full space.  ValueError where there is
+        no such sector.  Cost: see `operators.basis.sparse_matrix`; memory is not looked at.
         """
         if magnetisation is not None and not self.conserves_magnetisation:
             raise ValueError(

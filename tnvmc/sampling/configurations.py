@@ -8,7 +8,7 @@ import numpy as np
 
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace, to_host
-from tnvmc.operators.properties import check_magnetisation
+from tnvmc.operators.basis import check_magnetisation
 from tnvmc.operators.term import Operator
 
 Array = Any

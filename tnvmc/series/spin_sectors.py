@@ -10,7 +10,8 @@ from typing import Any
 
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
-from tnvmc.operators.properties import check_magnetisation, rotation_invariant
+from tnvmc.operators.basis import check_magnetisation
+from tnvmc.operators.properties import rotation_invariant
 from tnvmc.series import kind as series_kind
 from tnvmc.series.expansion import check_parts, completed, given, later_seed, named, of_run, out_of
 from tnvmc.series.kind import (
