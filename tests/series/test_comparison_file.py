@@ -145,7 +145,7 @@ PROBLEMS: list[tuple[Callable[[Json], Any], str, str]] = [
     (block(1, D=0), "ansatz 'PEPS D=2': D", "not_allowed"),
     (block(1, E=3), "ansatz 'PEPS D=2': E", "unknown_key"),
     (block(1, chi=0), "ansatz 'PEPS D=2': chi", "not_allowed"),
-    (block(0, D=2), "ansatz 'product': D", "not_allowed"),
+    (block(0, D=2), "ansatz 'product': D", "foreign_key"),
     (block(0, sampler={"kind": "direct"}), "ansatz 'product': sampler.kind", "conflict"),
     (block(0, sampler=3), "ansatz 'product': sampler", "not_allowed"),
     (block(0, sampler={"n_walkers": 48}), "ansatz 'product': sampler.n_walkers", "conflict"),

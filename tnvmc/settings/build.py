@@ -39,10 +39,7 @@ from tnvmc.sampling.enumerate import MAX_CONFIGS, Enumerate
 from tnvmc.sampling.problem import Samples
 from tnvmc.settings.ansatz_settings import NetworkSettings, ProductOfStatesSettings
 from tnvmc.settings.config import DEFAULT_SAMPLES, Settings, default_chi, measured_chi
-from tnvmc.settings.model_settings import (
-    LatticeSettings,
-    TermsSettings,
-)
+from tnvmc.settings.model_settings import LatticeSettings, TermsSettings
 from tnvmc.settings.optimizer_settings import OptimizerSettings, SRSettings
 from tnvmc.storage.identity import plain
 

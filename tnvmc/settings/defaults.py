@@ -12,9 +12,7 @@ from tnvmc.ansatz.peps.symmetries import is_easy_plane, is_proven, sharing, sign
 from tnvmc.limits import Section
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.average import MOST_PARAMETERS
-from tnvmc.settings.ansatz_settings import (
-    PEPSSettings,
-)
+from tnvmc.settings.ansatz_settings import PEPSSettings
 from tnvmc.settings.build import default_dtype
 from tnvmc.settings.checks import hamiltonian, sector_problems, type_problems
 from tnvmc.settings.config import DEFAULT_SAMPLES, Settings, default_chi, measured_chi

@@ -166,7 +166,7 @@ def apply_override(data: dict[str, Any], override: str) -> None:
 
     form = _OVERRIDE.fullmatch(override)
     section, number, key, text = form.groups("") if form else [""] * 4
-    tables = data.get(section, [] if section in REPEATED else {})
+    tables = data.get(section, [] if section in {*REPEATED} & {*SECTIONS} else {})
     several = isinstance(tables, list)
     of_product = section == "ansatz" and not several and not number.isdigit()
     value, objection = _value(text), set_by_every_stage(data.get("stage"), section, key)

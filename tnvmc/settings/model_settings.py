@@ -185,6 +185,5 @@ if TYPE_CHECKING:
     HamiltonianSettings = _Hamiltonian
 else:
     HamiltonianSettings = Annotated[
-        Union[(*map(_hamiltonian, MODELS), TermsSettings)],
-        Field(discriminator="model"),
+        Union[(*map(_hamiltonian, MODELS), TermsSettings)], Field(discriminator="model")
     ]

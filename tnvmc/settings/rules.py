@@ -9,10 +9,7 @@ from typing import Any
 from tnvmc.ansatz.peps.rings import SHORTEST
 from tnvmc.lattice.custom import follows_row
 from tnvmc.operators.products import product_matrix
-from tnvmc.settings.ansatz_settings import (
-    PEPSSettings,
-    named,
-)
+from tnvmc.settings.ansatz_settings import PEPSSettings, named
 from tnvmc.settings.build import build_lattice
 from tnvmc.settings.config import Settings
 from tnvmc.settings.model_settings import TermsSettings
