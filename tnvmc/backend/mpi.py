@@ -321,7 +321,7 @@ def ranks_of(comm: Any) -> Ranks:
         rank, started = launched()
         if in_use() is ALONE and started > 1 and rank == 0:
             warnings.warn(
-                f"VMC: {started} processes were started, and each of them makes this run by "
+                f"{started} processes were started, and each of them makes this run by "
                 "itself; to share it give comm=MPI.COMM_WORLD (from mpi4py import MPI), or use "
                 "the command tnvmc run",
                 stacklevel=4,
@@ -334,7 +334,7 @@ def ranks_of(comm: Any) -> Ranks:
     of_all, started = MPI.Comm.Compare(comm, MPI.COMM_WORLD), launched()[1]
     if started > 1 and of_all in (MPI.IDENT, MPI.CONGRUENT) and MPI.COMM_WORLD.Get_size() == 1:
         raise RuntimeError(
-            f"VMC: the launcher started {started} processes, of which the MPI of mpi4py sees one; "
+            f"the launcher started {started} processes, of which the MPI of mpi4py sees one; "
             "use the mpiexec or srun that belongs to it, or build mpi4py with the MPI of this "
             "cluster"
         )
