@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,14 +16,11 @@ from tnvmc import (
     VMC,
     Enumerate,
     JsonLines,
-    Sampler,
     StopAfter,
     StopOnPlateau,
-    TensorBoard,
     heisenberg,
     square,
 )
-from tnvmc.callbacks import SCALARS
 from tnvmc.vmc.results import StepRecord
 
 OPERATOR = heisenberg(square(2, 2))
@@ -132,52 +127,3 @@ def test_windows_and_times_that_cannot_be() -> None:
         StopOnPlateau(1)
     with pytest.raises(ValueError, match="seconds must be above 0"):
         StopAfter(0)
-
-
-def events(folder: Path) -> dict[str, dict[int, float]]:
-    """Scalars by name and step in the event files of a folder: TFRecords of protobuf messages."""
-    from tensorboardX.proto.event_pb2 import Event
-
-    found: dict[str, dict[int, float]] = {}
-    for file in sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime_ns):
-        content, place = file.read_bytes(), 0
-        while place < len(content):
-            (size,) = struct.unpack_from("<Q", content, place)
-            event = Event.FromString(content[place + 12 : place + 12 + size])
-            place += 16 + size  # length, its checksum, the message, its checksum
-            for value in event.summary.value:
-                found.setdefault(value.tag, {})[event.step] = value.simple_value
-    return found
-
-
-def test_tensorboard_reads_what_the_steps_reported(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboardX")
-    vmc = VMC(OPERATOR, PEPS(OPERATOR.lattice, D=2), Sampler(8, 32, threads=1), learning_rate=0.1)
-    board = TensorBoard(tmp_path / "board", n_sites=vmc.operator.n_sites)
-    history = vmc.run(2, board)
-    board.close()
-    history = history + vmc.run(1, board)
-    board.close()
-    told = events(tmp_path / "board")
-    assert set(told) == set(SCALARS)
-    for name in ("energy_per_site", "energy_per_site_error", "acceptance", "learning_rate"):
-        assert [*told[name]] == [0, 1, 2]
-        single = history.column(name).astype(np.float32)  # as scalars are stored
-        assert [*told[name].values()] == [*map(float, single)]
-    per_site = history.column("variance") / vmc.operator.n_sites
-    assert [*told["variance_per_site"].values()] == [*map(float, per_site.astype(np.float32))]
-
-
-def test_tensorboard_leaves_out_what_is_not_known(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboardX")
-    board = TensorBoard(tmp_path, n_sites=4)
-    board(replace(RECORD, energy=float("nan"), acceptance=None))
-    board.close()
-    assert {"energy_per_site", "acceptance"}.isdisjoint(events(tmp_path))
-    assert "variance_per_site" in events(tmp_path)
-
-
-def test_tensorboard_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    with pytest.raises(ImportError, match="'tensorboard'"):
-        TensorBoard("board", n_sites=4)

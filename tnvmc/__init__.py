@@ -57,7 +57,7 @@ _NAMES_OF = {
     "tnvmc.app.run": ("run_file",),
     "tnvmc.app.series": ("series_file",),
     "tnvmc.trust.gaps": ("energy_gap",),
-    "tnvmc.callbacks": ("JsonLines", "StopAfter", "StopOnPlateau", "TensorBoard"),
+    "tnvmc.callbacks": ("JsonLines", "StopAfter", "StopOnPlateau"),
     "tnvmc.storage.run_folder": ("FolderError",),
     "tnvmc.ansatz.initial": ("initial_parameters",),
     "tnvmc.ansatz.peps.starts.simple_update": ("ImaginaryTime", "simple_update"),

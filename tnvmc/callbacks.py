@@ -9,8 +9,6 @@ One of your own is a function of a `StepRecord`; where it gives True the run sto
 from __future__ import annotations
 
 import json
-import math
-import uuid
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -73,74 +71,6 @@ def _step_of(line: str) -> int | None:
     except (ValueError, KeyError, TypeError):
         return None
     return step if isinstance(step, int) else None
-
-
-class TensorBoard:
-    """Writes each step for TensorBoard: a scalar for each of `SCALARS`, at the number of the step.
-
-    Values are per site where the name says so.  TensorBoard keeps seven digits; what is not finite
-    or not known is left out.  Of a run that goes on TensorBoard drops what an earlier one wrote
-    from that step on.
-
-    Args:
-        folder: where the event files go; made when missing.  One for each run.
-        n_sites: of the Hamiltonian, by which energies and variances are divided.
-
-    Raises:
-        ImportError: tensorboardX is not installed.
-        ValueError: no whole number of sites.
-    """
-
-    def __init__(self, folder: str | Path, n_sites: int) -> None:
-        self.folder = as_path("TensorBoard", folder)
-        self.n_sites = whole("TensorBoard", "n_sites", n_sites)
-        self._make = _summary_writer()
-        self._writer: Any = None
-
-    def __call__(self, record: StepRecord) -> None:
-        """Write a step; it is in the file on return."""
-        if self._writer is None:
-            # The name of a file tells the second alone, and one that exists would be overwritten.
-            suffix = f".{uuid.uuid4().hex[:8]}"
-            self._writer = self._make(
-                str(self.folder), purge_step=record.step or None, filename_suffix=suffix
-            )
-        for name, (field, per_site) in SCALARS.items():
-            value = getattr(record, field)
-            if value is not None and math.isfinite(value):
-                scaled = float(value) / (self.n_sites if per_site else 1)
-                self._writer.add_scalar(name, scaled, record.step)
-        self._writer.flush()
-
-    def close(self) -> None:
-        """Close the file; another step opens a new one."""
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
-
-
-SCALARS = {
-    "energy_per_site": ("energy", True),
-    "energy_per_site_error": ("energy_error", True),
-    "variance_per_site": ("variance", True),
-    "acceptance": ("acceptance", False),
-    "learning_rate": ("learning_rate", False),
-    "closure_spread": ("closure_spread", False),
-    "undone": ("undone", False),
-    "seconds": ("seconds", False),
-}
-"""Of `TensorBoard`: the field of a record, and whether it is divided by N."""
-
-
-def _summary_writer() -> Any:
-    try:
-        from tensorboardX import SummaryWriter
-    except ImportError:
-        raise ImportError(
-            "TensorBoard: tensorboardX is missing; install the extra 'tensorboard', or: "
-            "pip install tensorboardX"
-        ) from None
-    return SummaryWriter
 
 
 class StopOnPlateau:

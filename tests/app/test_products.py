@@ -117,9 +117,8 @@ def test_a_word_that_is_nearly_a_kind_is_named() -> None:
 
 
 def test_symmetries_go_with_chains_of_both_only() -> None:
-    settings = completed("measure.symmetrise=['spin']")
     with pytest.raises(ConfigError, match="sweeps = 'both'"):
-        check_symmetries(settings, build_operator(settings))
+        completed("measure.symmetrise=['spin']")
     both = completed("measure.symmetrise=['spin']", sweeps="both")
     check_symmetries(both, build_operator(both))
 

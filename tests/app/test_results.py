@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tnvmc import PEPS, VMC, Enumerate, heisenberg, square
+from tnvmc import PEPS, VMC, Enumerate, heisenberg, run_file, square
 from tnvmc.app.recording import result_of
 from tnvmc.operators.models import j1j2
 from tnvmc.trust.energies import of_level
@@ -41,3 +41,22 @@ def test_frustrated_magnets_on_36_sites_have_the_energy_of_dmrg() -> None:
     known = find_reference(j1j2(square(6, 6), J2=0.5))
     assert known.method == "extrapolated" and known.error is not None and 0 < known.error < 1e-3
     assert known.energy is not None and -17.2474 - 4e-4 < known.energy < -17.247  # below each bound
+
+
+@pytest.mark.whole
+def test_an_energy_is_judged_once(tmp_path: Path) -> None:
+    """Of a product state: what speaks against it stands with the measurement, and nowhere again."""
+    settings = tmp_path / "run.toml"
+    settings.write_text(
+        "lattice.shape = [2, 3]\nhamiltonian.model = 'heisenberg'\nansatz.D = 1\n"
+        "optimizer.steps = 2\n[sampler]\nn_walkers = 4\nn_samples = 16\n"
+        "[measure]\nn_samples = 4096\n[run]\nthreads = 1\n"
+    )
+    result = run_file(settings, tmp_path / "run")
+    measured = [found["code"] for found in result["diagnostics"]]
+    later = [found["code"] for found in result["convergence"]["diagnostics"]]
+    assert "above_reference" in measured
+    assert len({*measured, *later}) == len(measured) + len(later)
+    (far,) = [found for found in result["diagnostics"] if found["code"] == "above_reference"]
+    assert far["values"]["relative"] == pytest.approx(result["signed_error"])
+    assert far["values"]["lacks"] == "D"

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from tnvmc.app.stored_run import plan_of, restored
-from tnvmc.report.describe import damage_text
 from tnvmc.session.vmc import converge
 from tnvmc.settings.load import load_in_place
-from tnvmc.storage.run_files import asks_the_same, read_run
+from tnvmc.storage.run_files import asks_the_same
 from tnvmc.storage.run_folder import (
     RESULT,
     FolderError,
@@ -19,7 +18,7 @@ from tnvmc.storage.run_folder import (
     check_tied,
     disk_errors,
 )
-from tnvmc.trust.chi_scan import ONE_IN, Convergence, checked_chis, default_chis
+from tnvmc.trust.chi_scan import ONE_IN, Convergence, default_chis
 from tnvmc.trust.convergence import convergence
 from tnvmc.trust.double_layer import When
 from tnvmc.trust.finished_run import measured_chi
@@ -46,23 +45,27 @@ def converge_run(
             was asked for and cannot be had.
     """
     path = Path(path)
-    finished = _finished(path)
+    check_run_folder(path)
+    resume = f"tnvmc run --resume {path}"
+    if not (path / RESULT).is_file():
+        raise FolderError(
+            f"{path}: this run is not finished ({RESULT} is missing); go on: {resume}"
+        )
     settings = load_in_place(path)
     if n_samples is not None and n_samples < 1:
         raise ValueError(f"converge: n_samples is {n_samples}; it must be 1 or larger")
     provenance = check_tied(path)
     vmc = restored(path, settings).vmc
-    measured_at = measured_chi(finished)
-    others = {*(chis or default_chis(vmc.problem.ansatz)), *([measured_at] if measured_at else [])}
-    checked_chis(vmc.ansatz, tuple(others))
     with disk_errors(path), RunFolder.reopen(path, None, provenance) as folder:
         result = folder.read_result()
         asked = result is not None and asks_the_same(result.get("config"), settings.as_dict())
         if result is None or not asked or folder.provenance != provenance:
             raise FolderError(
-                f"{path}: {RESULT} is not that of its last step and settings; measure them with: "
-                f"tnvmc run --resume {path}"
+                f"{path}: {RESULT} is damaged, or not that of its last step and settings; measure "
+                f"them with: {resume}"
             )
+        at = measured_chi(result)
+        others = {*(chis or default_chis(vmc.problem.ansatz)), *([at] if at else [])}
         n_samples = n_samples or max(1, (settings.measure.n_samples or 0) // ONE_IN)
         found = converge(vmc, plan_of(settings, n_samples, None), tuple(others), double_layer)
         layers = None if found.double_layer is None else found.double_layer.as_dict()
@@ -71,14 +74,3 @@ def converge_run(
         )
         folder.write_result(result)
     return found, result["convergence"]
-
-
-def _finished(path: Path) -> dict[str, Any]:
-    """Give the result of a run; raise `FolderError` where no finished one is."""
-    check_run_folder(path)
-    run = read_run(path)
-    if run.result is not None:
-        return dict(run.result)
-    why = [damage_text(damage) for damage in run.damage if damage.file == RESULT]
-    told = "; ".join(why) or f"this run is not finished ({RESULT} is missing)"
-    raise FolderError(f"{path}: {told}; finish it with: tnvmc run --resume {path}")

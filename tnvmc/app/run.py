@@ -120,9 +120,9 @@ def resume_run(
 def continued_run(
     settings: Settings, reference: Reference | None = None, *, own_settings: bool = False
 ) -> dict[str, Any]:
-    """Go on, by completed settings, with the run in the folder that they name; see `resume_run`.
+    """Go on with the run in the folder that completed settings name; see `resume_run`.
 
-    They are those of its config.toml, or take the place of those (`own_settings`).
+    `own_settings` tells whether they are those of its config.toml.
     """
     started = perf_counter()
     path = Path(settings.run.out or "")

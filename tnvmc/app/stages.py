@@ -185,10 +185,7 @@ class StagedRun:
             self.vmc.step(on_step)
 
     def next_stage(self, folder: Path, provenance: Provenance | None = None) -> Record:
-        """Measure the present stage, keep its end as stage-K.h5, go on to the next; its record.
-
-        Nothing has changed where this is interrupted.
-        """
+        """Measure the present stage, keep its end as stage-K.h5, go on to the next; its record."""
         own = self.stage.settings
         chi = measured_chi(self._chi)
         plan = MeasurementPlan(
@@ -209,10 +206,8 @@ class StagedRun:
     def outcome(
         self, folder: Path, measured: Measured, provenance: Provenance | None = None
     ) -> dict[str, Any]:
-        """Give what result.json says of the stages.
-
-        What was measured is kept as stage-K.h5; without stages as measured.h5, where other
-        parameters than the last ones were, which stand in the checkpoint.
+        """Write what was measured as stage-K.h5, without stages as measured.h5 where it is not that
+        of the checkpoint, and give what result.json says of the stages.
         """
         if not self.staged:
             save_measured(self.vmc, folder, measured.point, provenance)
@@ -264,10 +259,7 @@ class StagedRun:
         return self._vmc(self.stage, ansatz, theta, self.first_step)
 
     def _next_vmc(self, stage: Stage, point: Iterate, step: int) -> tuple[VMC, float | None]:
-        """Begin a stage where the one before ends: its state, grown or cut, and its walkers.
-
-        Also the largest weight that a bond lost by a cut; None without one.
-        """
+        """Begin a stage where the one before ends; also the weight that a bond lost by a cut."""
         old_ansatz, old, new = self.vmc.ansatz, self.stage.settings, stage.settings
         same = (old.ansatz, old.contraction) == (new.ansatz, new.contraction)
         # What is compiled for an ansatz serves all stages that keep it.

@@ -28,6 +28,8 @@ from tnvmc.jacobian.distributed import distribute
 from tnvmc.jacobian.hstack import concatenate
 from tnvmc.sampling.problem import Wanted
 
+Array = Any
+
 T = TypeVar("T")
 
 DEFAULT_CHUNK = 64
@@ -150,9 +152,6 @@ def in_workers(task: Callable[[range], T], chunks: Sequence[range], workers: int
                 stop.set()
                 for future in futures:
                     future.cancel()
-
-
-Array = Any
 
 
 def tables_in(targets: Targets, xp: Any) -> Targets:

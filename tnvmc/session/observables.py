@@ -48,15 +48,11 @@ class Observables(dict[str, Any], Shown):
     """
 
     def to_xarray(self) -> Any:
-        """Give an xarray Dataset.
+        """Give an xarray Dataset of what was measured.
 
         Variables, each with `_error` for its standard error: `correlation` (component, site,
         other), `value` (field, site), `structure_factor` (component, q).  Coordinates: names of
-        components and fields, `x`, `y` of sites and `other_x`, `other_y` (where the lattice has
-        coordinates), `qx`, `qy`.  What was not measured is absent.
-
-        Raises:
-            ImportError: xarray is not installed.
+        components and fields, `x`, `y`, `other_x`, `other_y` of sites, `qx`, `qy`.
         """
         try:
             from xarray import Dataset
@@ -85,15 +81,11 @@ class Observables(dict[str, Any], Shown):
         return Dataset(variables, coordinates, told)
 
     def plot_correlations(self, ax: Any = None, site: int | None = None) -> Any:
-        """Draw the correlation of a site with the others against distance:
-        `tnvmc.plot.correlations`.
-        """
+        """Draw the correlation of a site with the others against distance."""
         return drawn("correlations", self, ax, site=site)
 
     def plot_correlation_map(self, ax: Any = None, site: int | None = None) -> Any:
-        """Draw the correlation of a site with the others on the lattice:
-        `tnvmc.plot.correlation_map`.
-        """
+        """Draw the correlation of a site with the others on the lattice."""
         return drawn("correlation_map", self, ax, site=site)
 
     def plot_lattice(self, ax: Any = None) -> Any:
@@ -159,17 +151,14 @@ def measure_observables(
     >>> found = tnvmc.measure_observables(vmc, n_samples=4096)  # doctest: +SKIP
     >>> found.to_xarray()["correlation"].sel(component="SS", site=0)  # doctest: +SKIP
 
-    What ``tnvmc measure`` measures of a run, in samples of its own; `vmc.state` stays as it is, and
-    nothing is written.
+    What ``tnvmc measure`` measures of a run, in samples of its own; nothing is written.
 
     Args:
-        vmc: whose parameters are measured; see `VMC.measured_theta`.
-        n_samples: as in the optimisation by default.
-        chi: boundary bond dimension, for an ansatz that has one.
+        vmc: whose `measured_theta` is measured.
+        n_samples, chi, progress: as of `VMC.measure`.
         pair_samples: of S.S of all pairs, which costs more: 0 for none; by default `n_samples`, and
             `PAIR_SAMPLES` / N at most.
         operators: more to be measured, totals; of a `NonHermitian` the real and the imaginary part.
-        progress: show how far it is, as `VMC.run` does.
 
     Raises:
         TypeError: no VMC, no operators.
@@ -191,9 +180,7 @@ def measure_observables(
 
 
 def _checked(vmc: VMC, operators: Any) -> tuple[Operator, ...]:
-    """The operators, those of other libraries read, those that are not Hermitian by their two
-    parts.
-    """
+    """The operators, those that are not Hermitian by their two parts."""
     lattice, local_dim = vmc.operator.lattice, vmc.operator.local_dim
     found: list[Operator] = []
     for each in operators if isinstance(operators, list | tuple) else (operators,):
@@ -239,13 +226,9 @@ def _measured(
 def for_pairs(
     method: Method, n_samples: int, pair_samples: int | None, scheme: Any = None
 ) -> Method:
-    """Give the method of what needs the ratios of all pairs, which costs more.
+    """Give the method of what needs the ratios of all pairs, beside others on `n_samples`.
 
-    Args:
-        method: of the other observables.
-        n_samples: of those.
-        pair_samples: None: as many, and `PAIR_SAMPLES` / N at most.
-        scheme: of its contractions; None: the same.
+    `pair_samples` are as many by default, and `PAIR_SAMPLES` / N at most.
     """
     most = PAIR_SAMPLES // method.problem.operator.n_sites + 1
     n_pairs = min(n_samples, most) if pair_samples is None else pair_samples
@@ -266,12 +249,8 @@ def measured_observables(
 ) -> tuple[dict[str, Any], dict[str, Blocks]]:
     """Draw samples, and give what observables.json says of them, and the samples by name.
 
-    Args:
-        method: of the measurement.
-        point: what is measured.
-        observables: what it is measured for.
-        fewer: of S.S of all pairs; None: they are not measured.
-        reasons: why another point than the last is measured.
+    `fewer` is the method of S.S of all pairs, measured where it is given; `reasons` say why another
+    point than the last is measured.
     """
     progress.begin("observables")
     every = collect(method, point, observables.every_sample(), streams.OBSERVABLES)

@@ -26,24 +26,7 @@ from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.sampling.moves import moves_for
 from tnvmc.sampling.problem import Problem, Samples
-from tnvmc.session.arguments import (
-    as_callbacks,
-    as_parameters,
-    averaging,
-    check_lattices,
-    check_orthogonal,
-    check_parameters,
-    check_parts,
-    check_restored,
-    check_sampler,
-    check_sector,
-    check_state,
-    growing_chi,
-    growing_samples,
-    lower_states,
-    rates,
-    start_configs,
-)
+from tnvmc.session import arguments
 from tnvmc.session.calls import (
     Out,
     collective,
@@ -143,32 +126,34 @@ class VMC:
     ) -> None:
         self.ranks = ranks_of(comm)  # first: from here on an error of one rank ends all
         operator = as_operator(operator, getattr(ansatz, "lattice", None))
-        check_parts(operator, ansatz, sampler, optimizer)
-        check_lattices(operator, ansatz)
+        arguments.check_parts(operator, ansatz, sampler, optimizer)
+        arguments.check_lattices(operator, ansatz)
         ansatz = ansatz.for_operator(operator)
         self.operator, self.ansatz = operator, ansatz
         sampler = Sampler() if sampler is None else sampler
-        rule = averaging(optimizer, ansatz, sampler)
-        schedule = rates(learning_rate, rule)
+        rule = arguments.averaging(optimizer, ansatz, sampler)
+        schedule = arguments.rates(learning_rate, rule)
         if schedule is None:
             rule = paced(rule, operator)
         seed = whole("VMC", "seed", seed, 0)
-        check_sampler(sampler, ansatz, self.ranks, moves)
+        arguments.check_sampler(sampler, ansatz, self.ranks, moves)
         table = moves_for(operator, moves)
         self.given = Given(theta is not None, configs is not None, moves)
         if theta is None:
             theta = initial_parameters(ansatz, operator, seed)
-        theta = as_parameters(ansatz, theta)
+        theta = arguments.as_parameters(ansatz, theta)
         xp = array_namespace(theta) if device is None else namespace_of(device)
         theta = to_namespace(theta, xp)
-        check_parameters(ansatz, theta)
-        configs = start_configs(operator, sampler, configs, magnetisation, seed)
+        arguments.check_parameters(ansatz, theta)
+        configs = arguments.start_configs(operator, sampler, configs, magnetisation, seed)
         configs = to_namespace(configs, xp)
-        check_state(operator, ansatz, theta, configs)
+        arguments.check_state(operator, ansatz, theta, configs)
         controllers = (
             None if schedule else MeanOfIterates(theta, theta),
-            growing_samples(n_samples, sampler, ansatz.n_params, follows=schedule is None),
-            growing_chi(chi, ansatz, sampler),
+            arguments.growing_samples(
+                n_samples, sampler, ansatz.n_params, follows=schedule is None
+            ),
+            arguments.growing_chi(chi, ansatz, sampler),
         )
         self.state = State(
             0, Iterate(theta, configs, rule.init(theta)),
@@ -177,8 +162,8 @@ class VMC:
         sector = magnetisation_of(operator, configs)
         problem = Problem(ansatz, operator, operator.targets, table, seed, sector)
         self.method = Method(problem, sampler, rule, schedule or Rates(1.0))
-        lower = lower_states(orthogonal_to, penalty, self.problem)
-        check_orthogonal(ansatz, lower)
+        lower = arguments.lower_states(orthogonal_to, penalty, self.problem)
+        arguments.check_orthogonal(ansatz, lower)
         if lower:
             self.method = replace(self.method, sampler=everywhere(sampler), orthogonal_to=lower)
 
@@ -238,7 +223,7 @@ class VMC:
                 expected to take less than a tenth of the run.
         """
         steps, n_sites = whole("VMC.run", "steps", steps, 0), self.operator.n_sites
-        callbacks, stop = as_callbacks(callback), False
+        callbacks, stop = arguments.as_callbacks(callback), False
         records = History([], n_sites, self.operator.units)
         with (
             steps_recorded(self, out, steps) as keep,
@@ -353,7 +338,7 @@ class VMC:
             UnreliableWarning: as `measure`, but that the exact value is not known.
         """
         operator = as_operator(operator, self.operator.lattice)
-        check_sector(operator, self.problem.magnetisation)
+        arguments.check_sector(operator, self.problem.magnetisation)
         if isinstance(operator, NonHermitian):
             real, imaginary = (
                 self.expect(part, n_samples, chi, n_burn, progress)
@@ -419,7 +404,7 @@ class VMC:
         """
         path = as_path("VMC.restore", path)
         found = checkpoint.load(path, checkpoint.identity(self.method), self.state, archived)
-        check_restored(path, self.operator, found, self.state)
+        arguments.check_restored(path, self.operator, found, self.state)
         self.state = found
 
 

@@ -15,7 +15,7 @@ from tnvmc.operators.term import Operator
 from tnvmc.settings.build import build_lattice, build_operator
 from tnvmc.settings.config import Settings
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
-from tnvmc.settings.rules import UNWEIGHTED, walks_on_first
+from tnvmc.settings.rules import NOT_DRAWN
 
 _BUILT: dict[str, Operator | None] = {}
 """The last Hamiltonians, by their settings."""
@@ -75,29 +75,15 @@ def type_problems(settings: Settings) -> Iterator[ConfigProblem]:
 
 
 def check_symmetries(settings: Settings, operator: Operator, direct: bool = False) -> None:
-    """Refuse what is to be measured where it cannot be symmetrised as the settings ask.
+    """Refuse to measure by symmetries that the Hamiltonian lacks (ValueError), or by direct draws.
 
     `direct` says that samples are drawn directly whatever the settings say.
-
-    Raises:
-        ValueError: a symmetry that the Hamiltonian lacks.
-        ConfigError: samples that a symmetrised state cannot have.
     """
     if not settings.measure.symmetrise:
         return
     symmetry_group(operator, settings.measure.symmetrise)
-    sampler, drawn = settings.sampler, "a symmetrised state cannot be drawn directly"
-    if sampler.kind == "direct":
-        why = f"{drawn}; take sampler.kind = 'metropolis' (or 'enumerate')"
-    elif direct:
-        why = f"{drawn}; leave out --direct"
-    elif walks_on_first(settings.ansatz):
-        why = UNWEIGHTED
-    elif sampler.n_replicas > 1:
-        why = "a symmetrised state is sampled without tempered chains; take sampler.n_replicas = 1"
-    else:
-        return
-    raise ConfigError(conflict("measure.symmetrise", why))
+    if direct:
+        raise ConfigError(conflict("measure.symmetrise", f"{NOT_DRAWN}; leave out --direct"))
 
 
 def check_memory(settings: Settings, n_params: int, local_dim: int) -> None:

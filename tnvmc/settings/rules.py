@@ -33,6 +33,7 @@ CHAINS_ONLY = "goes with sampler.kind = 'metropolis' only"
 NO_TRANSLATIONS = (
     "an open lattice has no translations; take lattice.boundary = 'cylinder' or 'periodic'"
 )
+NOT_DRAWN = "a symmetrised state cannot be drawn directly"
 UNWEIGHTED = "goes with ansatz.sweeps = 'both' only, as chains of the first state have weights"
 
 
@@ -187,26 +188,26 @@ def _of_symmetries(settings: Settings) -> Iterator[Rule]:
         yield inner and state.symmetrise, f"{key}.symmetrise", why
     still = settings.lattice.boundary == "open"
     yield still and "translation" in measured, "measure.symmetrise", NO_TRANSLATIONS
+    drawn, replicas = settings.sampler_kind == "direct", sampler.n_replicas
+    on_first = getattr(ansatz, "sweeps", "both")
+    on_first = on_first == "first" or (on_first is None and ansatz.is_contracted)
+    not_drawn = f"{NOT_DRAWN}; take sampler.kind = 'metropolis' (or 'enumerate')"
+    not_tempered = "a symmetrised state has no tempered chains; leave it out"
+    if measured:
+        yield drawn, "measure.symmetrise", not_drawn
+        yield on_first, "measure.symmetrise", UNWEIGHTED
+        yield replicas > 1, "sampler.n_replicas", not_tempered, replicas
     if not ansatz.symmetrise:
         return
-    why = "a symmetrised state cannot be drawn directly; take 'metropolis' (or 'enumerate')"
-    yield settings.sampler_kind == "direct", "sampler.kind", why, "direct"
-    why = "a symmetrised state has no tempered chains; leave it out"
-    yield sampler.n_replicas > 1, "sampler.n_replicas", why, sampler.n_replicas
-    yield sampler.power not in (None, 1, "auto"), "sampler.power", why, sampler.power
-    weighted = walks_on_first(ansatz) and ansatz.reweight is not False
-    yield weighted, "ansatz.symmetrise", UNWEIGHTED
+    yield drawn, "sampler.kind", not_drawn, "direct"
+    yield replicas > 1, "sampler.n_replicas", not_tempered, replicas
+    yield sampler.power not in (None, 1, "auto"), "sampler.power", not_tempered, sampler.power
+    yield on_first and ansatz.reweight is not False, "ansatz.symmetrise", UNWEIGHTED
     yield still and "translation" in ansatz.symmetrise, "ansatz.symmetrise", NO_TRANSLATIONS
     why = (
         "the state is symmetrised already; add these to ansatz.symmetrise, or leave one of both out"
     )
     yield bool(measured), "measure.symmetrise", why
-
-
-def walks_on_first(ansatz: Any) -> bool:
-    """Tell whether chains of a product walk on its first state alone."""
-    sweeps = getattr(ansatz, "sweeps", "both")
-    return sweeps == "first" or (sweeps is None and ansatz.is_contracted)
 
 
 def _of_rates(settings: Settings) -> Iterator[Rule]:

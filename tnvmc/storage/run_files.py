@@ -125,11 +125,7 @@ class Run:
 
 
 def read_run(path: str | Path) -> Run:
-    """Read the files of a run.
-
-    Raises:
-        FolderError: no such folder, or none of a run's files in it.
-    """
+    """Read the files of a run; `FolderError` where there is no such folder, or none of them."""
     path = Path(path)
     require_folder(path)
     names = (CONFIG, HISTORY, RESULT, OBSERVABLES, CHECKPOINT)

@@ -366,8 +366,8 @@ def require_provenance(path: Path) -> Provenance:
     checkpoint = read_provenance(path / CHECKPOINT)
     if checkpoint is None:
         raise FolderError(
-            f"{path}: {CHECKPOINT} is of no run: it was saved elsewhere, or by an earlier version; put "
-            "the right one back, or start a new run with ansatz.init = this file"
+            f"{path}: {CHECKPOINT} is of no run: it was saved elsewhere, or by an earlier version; "
+            "put the right one back, or start a new run with ansatz.init = this file"
         )
     return checkpoint
 
