@@ -181,9 +181,9 @@ def check_orthogonal(ansatz: Ansatz, lower: Sequence[LowerState]) -> None:
     """Raise ValueError for an excited state that keeps the symmetries of the ground state."""
     if lower and shares_tensors(ansatz):
         raise ValueError(
-            "VMC: orthogonal_to, and tensors that are shared: they have the symmetries of the ground "
-            "state, which the next level may lack. Make the PEPS without sharing; for the next level "
-            "of these symmetries Symmetrised(PEPS(...), symmetry_group(...))"
+            "VMC: orthogonal_to, and tensors that are shared: they have the symmetries of the "
+            "ground state, which the next level may lack. Make the PEPS without sharing; for the "
+            "next level of these symmetries Symmetrised(PEPS(...), symmetry_group(...))"
         )
 
 
@@ -200,13 +200,13 @@ def _check_share(ansatz: Symmetrised, theta: Array, configs: Array) -> None:
     if share >= LEAST_SHARE:
         return
     hint = (
-        "Give others, add noise to them (1 to 10 % of the largest), or take a start that is ordered "
+        "Give others, add noise to them (1 to 10 % of the largest), or take an ordered start "
         "(ansatz.init = 'product')"
     )
     if shares_tensors(ansatz):
         hint = "Shared tensors have those of the ground state; make the PEPS without sharing"
     raise ValueError(
-        f"VMC: the sum over {len(ansatz.group)} symmetries leaves {share:.1e} of |psi|^2, rounding: "
+        f"VMC: the sum over {len(ansatz.group)} symmetries leaves {share:.1e} of |psi|^2: "
         f"these parameters have other characters than those asked for. {hint}"
     )
 

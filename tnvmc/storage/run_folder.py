@@ -276,7 +276,7 @@ def require_settings(path: Path) -> None:
 
 
 def run_files_in(path: Path) -> list[str]:
-    """Give the files of a run in a folder; an empty history alone is left by one that never began."""
+    """Give the files of a run in a folder; an empty history alone is none."""
     held = [name for name in _FILES if os.path.lexists(path / name)]
     held += sorted(file.name for file in path.glob(stage_file("*")))
     begun = held != [HISTORY] or (path / HISTORY).stat().st_size > 0
