@@ -34,7 +34,7 @@ from tnvmc.ansatz.metropolis import CAP
 from tnvmc.ansatz.protocol import LogAmplitude, Walkers
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.observables import local_energy
-from tnvmc.operators import basis
+from tnvmc.operators.basis import basis
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import exchanges, flips, joined, moves_for, pair_flips
 

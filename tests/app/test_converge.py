@@ -132,7 +132,7 @@ def test_folders_that_cannot_converge(file: Path, capsys: pytest.CaptureFixture[
     assert "two different" in complaint(capsys, "converge", "r", "--chi", "4")
     assert Path("r/result.json").read_bytes() == content
     Path("r/checkpoint.h5").rename("kept")
-    assert "no such file" in complaint(capsys, "converge", "r")
+    assert "checkpoint.h5 is missing" in complaint(capsys, "converge", "r")
     Path("kept").rename("r/checkpoint.h5")
     Path("r/result.json").write_text("[1")
     assert "damaged" in complaint(capsys, "converge", "r")

@@ -60,6 +60,6 @@ def test_no_room_says_what_to_lower(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", Cupy)
     assert device.walkers_that_fit(2**20) == int(0.6 * 1024)
     assert device.walkers_that_fit(2**40) == 1
-    error = str(device.out_of_room("64 walkers at a time"))
+    error = str(device.out_of_room("64 walkers at a time", "lower their number"))
     assert error.startswith("64 walkers at a time: the GPU has no room for it (1.0 of 8.0 GiB")
-    assert "lower sampler.chunk" in error
+    assert error.endswith("free); lower their number")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +12,6 @@ from tnvmc.lattice import chain, square
 from tnvmc.operators import (
     Basis,
     Operator,
-    basis,
     exchange_matrix,
     heisenberg,
     j1j2,
@@ -24,7 +21,8 @@ from tnvmc.operators import (
     tfim,
     xxz,
 )
-from tnvmc.operators.basis import count_elements, count_states
+from tnvmc.operators import basis as basis_module
+from tnvmc.operators.basis import basis, count_elements, count_states
 from tnvmc.operators.spin import SIGMA_X, SIGMA_Y
 
 
@@ -146,7 +144,7 @@ def test_elements_are_counted_beforehand(name: str, magnetisation: int | None) -
 def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     operator = j1j2(LATTICE)
     whole = operator.sparse(0)
-    monkeypatch.setattr(importlib.import_module("tnvmc.operators.basis"), "CHUNK_ENTRIES", 50)
+    monkeypatch.setattr(basis_module, "CHUNK_ENTRIES", 50)
     pieces = operator.sparse(0)
     assert (whole != pieces).nnz == 0
     assert np.array_equal(whole.indices, pieces.indices)

@@ -8,17 +8,16 @@ from pathlib import Path
 
 import tomli_w
 
-from tnvmc.app.stored_run import measured_point, restored
+from tnvmc.app.stored_run import measured_point, require_finished, restored
 from tnvmc.settings.load import load_in_place
 from tnvmc.storage.files import read_plain, write_atomically
-from tnvmc.storage.run_files import OBSERVABLES, is_finished, moved, read_run
+from tnvmc.storage.run_files import OBSERVABLES, moved
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
     HISTORY,
     RESULT,
     FolderError,
-    check_run_folder,
     check_tied,
     disk_errors,
     refuse_occupied,
@@ -43,17 +42,9 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
         ConfigError: damaged settings.
     """
     path, archive = Path(path), Path(archive)
-    check_run_folder(path)
-    for name in (RESULT, CHECKPOINT):
-        if not (path / name).is_file():
-            raise FolderError(f"{path}: not a finished run ({name} is missing)")
+    require_finished(path)
     refuse_occupied(archive)
     provenance = check_tied(path)
-    if not is_finished(read_run(path)):
-        raise FolderError(
-            f"{path}: {RESULT} is not that of its last step; measure it with: "
-            f"tnvmc run --resume {path}"
-        )
     run = restored(path, load_in_place(path))
     vmc = run.vmc
     point = measured_point(path, run, provenance)

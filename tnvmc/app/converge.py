@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tnvmc.app.stored_run import plan_of, restored
+from tnvmc.app.stored_run import plan_of, require_finished, restored
 from tnvmc.session.vmc import converge
 from tnvmc.settings.load import load_in_place
 from tnvmc.storage.run_files import asks_the_same
@@ -14,7 +14,6 @@ from tnvmc.storage.run_folder import (
     RESULT,
     FolderError,
     RunFolder,
-    check_run_folder,
     check_tied,
     disk_errors,
 )
@@ -45,12 +44,7 @@ def converge_run(
             was asked for and cannot be had.
     """
     path = Path(path)
-    check_run_folder(path)
-    resume = f"tnvmc run --resume {path}"
-    if not (path / RESULT).is_file():
-        raise FolderError(
-            f"{path}: this run is not finished ({RESULT} is missing); go on: {resume}"
-        )
+    require_finished(path)
     settings = load_in_place(path)
     if n_samples is not None and n_samples < 1:
         raise ValueError(f"converge: n_samples is {n_samples}; it must be 1 or larger")
@@ -61,8 +55,8 @@ def converge_run(
         asked = result is not None and asks_the_same(result.get("config"), settings.as_dict())
         if result is None or not asked or folder.provenance != provenance:
             raise FolderError(
-                f"{path}: {RESULT} is damaged, or not that of its last step and settings; measure "
-                f"them with: {resume}"
+                f"{path}: {RESULT} is not that of its last step and settings; measure them with: "
+                f"tnvmc run --resume {path}"
             )
         at = measured_chi(result)
         others = {*(chis or default_chis(vmc.problem.ansatz)), *([at] if at else [])}

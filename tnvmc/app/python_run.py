@@ -27,9 +27,9 @@ from tnvmc.storage.run_folder import (
     RunFolder,
     check_settings,
     disk_errors,
-    refuse_occupied,
     refuse_series,
     require_provenance,
+    run_files_in,
 )
 from tnvmc.storage.seals import Provenance
 from tnvmc.trust.energies import judged
@@ -141,7 +141,9 @@ def _measure_section(vmc: Made, plan: MeasurementPlan) -> dict[str, Any]:
 def _opened(vmc: Made, path: Path, last_step: int) -> RunFolder:
     """The folder, new or of this run, with settings that ask for steps up to `last_step`."""
     refuse_series(path)
-    if not _is_free(path):
+    if path.exists() and not path.is_dir():
+        raise FolderError(f"{path}: is no folder; choose another out=")
+    if run_files_in(path):
         before = _require_state(vmc, path)
         config = read_toml(path / CONFIG)
         folder = RunFolder.reopen(path, vmc.state.step, before)
@@ -163,17 +165,6 @@ def _opened(vmc: Made, path: Path, last_step: int) -> RunFolder:
     return folder
 
 
-def _is_free(path: Path) -> bool:
-    """Whether a folder can hold a new run; FolderError where a file stands in its place."""
-    try:
-        refuse_occupied(path)
-    except FolderError:
-        if not path.is_dir():
-            raise FolderError(f"{path}: is no folder; choose another out=") from None
-        return False
-    return True
-
-
 def _require_state(vmc: Made, path: Path) -> Provenance:
     """Give what the checkpoint of a folder says of itself; FolderError for another state or run.
 
@@ -189,18 +180,14 @@ def _require_state(vmc: Made, path: Path) -> Provenance:
         found = checkpoint.load(path / CHECKPOINT, checkpoint.identity(vmc.method), vmc.state)
     except (StateFileError, ValueError) as error:
         raise FolderError(f"{path}: holds another run ({error}); choose another out=") from None
-    if found.step != vmc.state.step:
-        raise FolderError(
-            f"{path}: holds a run after {found.step} steps, this VMC has made {vmc.state.step}; "
-            f"choose another out=, or go on with that run: vmc.restore({str(path / CHECKPOINT)!r})"
-        )
-    if not all(
+    same = found.step == vmc.state.step and all(
         np.array_equal(to_host(getattr(found.here, name)), to_host(getattr(vmc.state.here, name)))
         for name in ("theta", "configs")
-    ):
+    )
+    if not same:
         raise FolderError(
-            f"{path}: holds another run of the same kind, with other numbers after step "
-            f"{found.step}; choose another out=, or go on with that run: "
+            f"{path}: holds a run with other numbers after {found.step} steps than this VMC after "
+            f"{vmc.state.step}; choose another out=, or go on with that run: "
             f"vmc.restore({str(path / CHECKPOINT)!r})"
         )
     return before

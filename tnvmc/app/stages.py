@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.peps.starts.initial import from_simple_update
-from tnvmc.ansatz.peps.starts.other_sizes import cut_to, grown, shared_as
+from tnvmc.ansatz.peps.starts.other_sizes import of_next_stage
 from tnvmc.ansatz.peps.starts.simple_update import SimpleUpdateInfo
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import Ansatz, chi_of
@@ -264,19 +264,10 @@ class StagedRun:
         same = (old.ansatz, old.contraction) == (new.ansatz, new.contraction)
         # What is compiled for an ansatz serves all stages that keep it.
         ansatz = old_ansatz if same else build_ansatz(new, self.operator)
-        theta, lost = point.theta, None
-        before, after = inner_state(old_ansatz), inner_state(ansatz)
-        if isinstance(before, PEPS) and isinstance(after, PEPS):
-            before, theta = shared_as(before, theta, after)
-        if stage.D != self.stage.D:
-            assert isinstance(before, PEPS) and isinstance(after, PEPS)
-            tensors, seed = before.tensors(theta), stage.settings.run.seed + stage.number
-            if after.D < before.D:
-                theta, lost = cut_to(tensors, after, seed)
-            else:
-                theta = grown(
-                    tensors, after, self.operator, evolve=stage.evolve, noise=stage.noise, seed=seed
-                )
+        theta, lost = of_next_stage(
+            (inner_state(old_ansatz), point.theta), inner_state(ansatz), self.operator,
+            evolve=stage.evolve, noise=stage.noise, seed=new.run.seed + stage.number,
+        )  # fmt: skip
         vmc = self._vmc(stage, ansatz, theta, step, point.configs)
         vmc.state = self._going_on(replace(vmc.state, step=step), stage, same)
         return vmc, lost

@@ -18,15 +18,15 @@ from tnvmc.settings.load import load_in_place
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.hdf5 import read_provenance, read_stages
 from tnvmc.storage.identity import differences
-from tnvmc.storage.run_files import is_finished, read_run
+from tnvmc.storage.run_files import Run, is_finished, read_run
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
     MEASURED,
+    RESULT,
     FolderError,
     check_run_folder,
     check_tied,
-    refuse_series,
     stage_file,
 )
 from tnvmc.storage.seals import Provenance
@@ -61,6 +61,20 @@ def restored(path: Path, settings: Settings, operator: Operator | None = None) -
     lower, done = lower_states(settings, operator), read_stages(path / CHECKPOINT)
     run = StagedRun(settings, operator, lower, done, blank=True)
     run.restore(path / CHECKPOINT, archived=True)
+    return run
+
+
+def require_finished(path: Path) -> Run:
+    """Give the files of a finished run; raise `FolderError` where there is none."""
+    check_run_folder(path)
+    run = read_run(path)
+    missing = [name for name in (RESULT, CHECKPOINT) if not (path / name).is_file()]
+    if missing or not is_finished(run):
+        what = "is damaged" if run.result is None else "is not that of its last step"
+        why = f"{missing[0]} is missing" if missing else f"{RESULT} {what}"
+        raise FolderError(
+            f"{path}: not a finished run ({why}); go on with it: tnvmc run --resume {path}"
+        )
     return run
 
 
@@ -111,12 +125,7 @@ def lower_states(settings: Settings, operator: Operator) -> tuple[LowerState, ..
 def _lower_state(
     path: Path, settings: Settings, operator: Operator, penalty: float | None
 ) -> LowerState:
-    refuse_series(path)
-    if not (path / CONFIG).is_file():
-        raise FolderError("holds no run; make that run first, or name another folder")
-    check_run_folder(path)
-    if not (path / CHECKPOINT).is_file() or not is_finished(read_run(path)):
-        raise FolderError(f"not a finished run; go on with it first: tnvmc run --resume {path}")
+    require_finished(path)
     device, threads = json.dumps(settings.run.device), settings.run.threads
     same = [f"run.device={device}", *([] if threads is None else [f"run.threads={threads}"])]
     own = load_in_place(path, same)
@@ -132,7 +141,7 @@ def _lower_state(
     if penalty is None:
         penalty = largest_change_by_a_site(operator)
     at = Point(point.theta, point.configs)
-    kept = LowerState(vmc.problem, at, vmc.method.sampler, penalty)
+    lower = LowerState(vmc.problem, at, vmc.method.sampler, penalty)
     sector = sector_of(operator, settings.sampler.magnetisation)
-    kept.check(replace(vmc.problem, operator=operator, magnetisation=sector))
-    return kept
+    lower.check(replace(vmc.problem, operator=operator, magnetisation=sector))
+    return lower

@@ -64,15 +64,14 @@ def walkers_that_fit(walker_bytes: int) -> int:
     return max(1, int(_SHARE * free / walker_bytes))
 
 
-def out_of_room(what: str) -> DeviceError:
-    """Make the error to raise when the GPU's memory did not suffice for `what`."""
+def out_of_room(what: str, hint: str) -> DeviceError:
+    """Make the error to raise when the GPU's memory did not suffice for `what`, with what to do."""
     import cupy
 
     free, total = cupy.cuda.runtime.memGetInfo()
     return DeviceError(
         f"{what}: the GPU has no room for it ({free / 2**30:.1f} of {total / 2**30:.1f} GiB are "
-        "free); lower sampler.chunk (walkers at a time), sampler.n_samples (log-derivatives) or "
-        "contraction.chi"
+        f"free); {hint}"
     )
 
 

@@ -33,26 +33,14 @@ PIECE = 2**28
 
 
 @dataclass(frozen=True)
-class _Done:
-    value: Any
-
-
-@dataclass(frozen=True)
-class _Failed:
-    error: BaseException
-
-
-@dataclass(frozen=True)
-class _End:
-    """No more requests: with what the part of the program ended that rank 0 was leading."""
-
-    value: Any
-    rang: tuple[int, ...]
+class _Outcome:
+    value: Any = None
+    error: BaseException | None = None
 
 
 @dataclass(frozen=True)
 class _Request:
-    task: Callable[..., Any]
+    task: Callable[..., Any] | None  #: None ends the requests, with the only argument
     arguments: tuple[Any, ...]
     collective: bool
     dropped: tuple[int, ...]  #: keys of what is not wanted any more
@@ -174,9 +162,9 @@ class MpiRanks(Collectives):
                     with allowed():
                         own = self._carried_out(request)
                 except BaseException as error:  # noqa: BLE001 (an interrupt: all are heard first)
-                    own = _Failed(error)
+                    own = _Outcome(error=error)
             outcomes = self._gathered(own)
-        errors = [each.error for each in outcomes if isinstance(each, _Failed)]
+        errors = [each.error for each in outcomes if each.error is not None]
         if errors:  # the one that stopped the others rather than theirs
             raise min(errors, key=lambda each: isinstance(each, progress.Stopped))
         return [outcome.value for outcome in outcomes]
@@ -184,7 +172,8 @@ class MpiRanks(Collectives):
     def end(self, value: Any = None) -> None:
         """Let the other ranks return from `follow` with a value."""
         with uninterrupted():
-            self._broadcast(self._store.pickled(_End(value, self._rang), None))
+            last = _Request(None, (value,), False, (), self._rang)
+            self._broadcast(self._store.pickled(last, None))
             self._alarm.settle(self._rang)
             self._rang = ()
 
@@ -200,28 +189,28 @@ class MpiRanks(Collectives):
                 except Exception as error:  # noqa: BLE001 (rank 0 would wait for an answer)
                     self.abort(error)
                 self._alarm.settle(request.rang)
-                if isinstance(request, _End):
+                if request.task is None:
                     self._alarm.clear()
-                    return request.value
+                    return request.arguments[0]
                 outcome = self._carried_out(request)
                 if noted:
-                    outcome = _Failed(Terminated(noted[0]))
+                    outcome = _Outcome(error=Terminated(noted[0]))
                 self._gathered(outcome)
 
-    def _carried_out(self, request: _Request) -> _Done | _Failed:
+    def _carried_out(self, request: Any) -> _Outcome:
         self._store.drop(request.dropped)
         stop = contextlib.nullcontext() if request.collective else progress.stopped_by(self._alarm)
         try:
             with using_ranks(ALONE), stop:
-                return _Done(request.task(self, *request.arguments))
+                return _Outcome(request.task(self, *request.arguments))
         except BaseException as error:  # (raised by rank 0)
             if request.collective:
                 self.abort(error)
             if isinstance(error, Exception):
-                return _Failed(error)
+                return _Outcome(error=error)
             if self.rank == 0:
                 raise
-            return _Failed(RuntimeError(f"rank {self.rank} was to end: {error!r}"))
+            return _Outcome(error=RuntimeError(f"rank {self.rank} was to end: {error!r}"))
 
     def abort(self, error: BaseException) -> NoReturn:
         """End all ranks, with one message."""
@@ -254,14 +243,15 @@ class MpiRanks(Collectives):
         self._count(size_of(found), self.rank == 0, self.size - 1)
         return found if self.rank == 0 else writable(found)
 
-    def _gathered(self, outcome: _Done | _Failed) -> list[Any]:
+    def _gathered(self, outcome: _Outcome) -> list[Any]:
         """Outcomes of all ranks on rank 0, nothing elsewhere; a failure rings the alarm."""
-        if isinstance(outcome, _Failed) and not isinstance(outcome.error, progress.Stopped):
+        if not isinstance(outcome.error, progress.Stopped | None):
             self._alarm.ring()
         try:
             parts = self._store.pickled(outcome, None)
         except Exception as error:  # noqa: BLE001 (a result that cannot be sent)
-            parts = self._store.pickled(_Failed(RuntimeError(f"rank {self.rank}: {error!r}")), None)
+            failed = _Outcome(error=RuntimeError(f"rank {self.rank}: {error!r}"))
+            parts = self._store.pickled(failed, None)
         if self.rank:
             self._count(size_of(parts), True, 1)
             self._objects.send((parts, self._alarm.rang), 0)  # its gather is ten times slower
@@ -280,7 +270,8 @@ class MpiRanks(Collectives):
         try:
             return self._store.unpickled(message)
         except Exception as error:  # noqa: BLE001
-            return _Failed(RuntimeError(f"rank {rank}: its answer cannot be read: {error!r}"))
+            why = f"rank {rank}: its answer cannot be read: {error!r}"
+            return _Outcome(error=RuntimeError(why))
 
 
 def _pieces(array: np.ndarray, dtype: Any) -> Iterator[np.ndarray]:
@@ -330,7 +321,7 @@ def ranks_of(comm: Any) -> Ranks:
         rank, started = launched()
         if in_use() is ALONE and started > 1 and rank == 0:
             warnings.warn(
-                f"VMC: {started} processes were started, and each of them makes this run by "
+                f"{started} processes were started, and each of them makes this run by "
                 "itself; to share it give comm=MPI.COMM_WORLD (from mpi4py import MPI), or use "
                 "the command tnvmc run",
                 stacklevel=4,
@@ -343,7 +334,7 @@ def ranks_of(comm: Any) -> Ranks:
     of_all, started = MPI.Comm.Compare(comm, MPI.COMM_WORLD), launched()[1]
     if started > 1 and of_all in (MPI.IDENT, MPI.CONGRUENT) and MPI.COMM_WORLD.Get_size() == 1:
         raise RuntimeError(
-            f"VMC: the launcher started {started} processes, of which the MPI of mpi4py sees one; "
+            f"the launcher started {started} processes, of which the MPI of mpi4py sees one; "
             "use the mpiexec or srun that belongs to it, or build mpi4py with the MPI of this "
             "cluster"
         )

@@ -10,6 +10,7 @@ does not fit.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -209,7 +210,7 @@ def _grid_bonds(
     """
     n_rows, n_cols = shape
     bonds = set()
-    for row, col in np.ndindex(shape):
+    for row, col in itertools.product(range(n_rows), range(n_cols)):
         for down, right in steps:
             corner = (row, min(col, col + right))
             if parity is not None and (corner[0] % 2 != parity or corner[1] % 2 != parity):

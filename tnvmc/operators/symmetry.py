@@ -29,6 +29,10 @@ NAMES = ("spin", "point", "translation")
 """Symmetries that can be asked for by name."""
 
 
+_Key = tuple[tuple[int, ...], bool]
+"""What an element does: `Symmetry.key`."""
+
+
 class NotSymmetric(ValueError):
     """The Hamiltonian does not have a symmetry, or a state no definite character under it."""
 
@@ -43,7 +47,7 @@ class Symmetry:
     character: int = 1  #: psi(g s) = character * psi(s), +1 or -1
 
     @property
-    def key(self) -> tuple[tuple[int, ...], bool]:
+    def key(self) -> _Key:
         """What it does, without what it is called."""
         return self.sites, self.inverts
 
@@ -52,7 +56,7 @@ class Symmetry:
         """Where the contents of each site are in g s: the inverse of `sites`."""
         return tuple(int(i) for i in np.argsort(self.sites))
 
-    def after(self, first: Symmetry) -> tuple[tuple[int, ...], bool]:
+    def after(self, first: Symmetry) -> _Key:
         """Key of the product: `first`, then this one."""
         return tuple(first.sites[i] for i in self.sites), self.inverts != first.inverts
 
@@ -137,8 +141,10 @@ def symmetry_group(
     if broken:
         alone = {name: which_commute(operator, _elements(lattice, (name,))) for name in asked}
         lost = [name for name in asked if not all(alone[name])]
+        more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
         raise NotSymmetric(
-            f"{operator.name} changes under {_listed(broken)}, so {' and '.join(lost)} cannot be "
+            f"{operator.name} changes under {', '.join(broken[:3])}{more}, so "
+            f"{' and '.join(lost)} cannot be "
             f"{'a symmetry' if len(lost) == 1 else 'symmetries'} of its ground state. Leave out "
             "what it breaks"
         )
@@ -203,16 +209,18 @@ def _operator_basis(d: int) -> np.ndarray:
     return np.linalg.inv(np.array(matrices)).T
 
 
-def _permutations(lattice: Lattice, asked: Sequence[str]) -> tuple[Permutation, ...]:
-    if "point" in asked:
-        return space_group(lattice) if "translation" in asked else point_group(lattice)
-    if "translation" in asked:
-        return translations(lattice)
-    return (Permutation("identity", tuple(range(lattice.n_sites))),)
-
-
 def _elements(lattice: Lattice, asked: Sequence[str]) -> tuple[Symmetry, ...]:
-    plain = [Symmetry(p.name, p.sites) for p in _permutations(lattice, asked)]
+    permutations: tuple[Permutation, ...]
+    match "point" in asked, "translation" in asked:
+        case True, True:
+            permutations = space_group(lattice)
+        case True, False:
+            permutations = point_group(lattice)
+        case False, True:
+            permutations = translations(lattice)
+        case _:
+            permutations = (Permutation("identity", tuple(range(lattice.n_sites))),)
+    plain = [Symmetry(p.name, p.sites) for p in permutations]
     if "spin" not in asked:
         return tuple(plain)
     name = "spin inversion"
@@ -256,10 +264,6 @@ def _signed(elements: tuple[Symmetry, ...], characters: Mapping[str, int]) -> tu
     return tuple(replace(g, character=known[g.key]) for g in elements)
 
 
-_Key = tuple[tuple[int, ...], bool]
-"""What an element does: `Symmetry.key`."""
-
-
 def _extend(known: dict[_Key, int], key: _Key, character: int) -> None:
     """Add an element to a subgroup with its characters, and all products that follow."""
     if key in known:
@@ -274,11 +278,6 @@ def _extend(known: dict[_Key, int], key: _Key, character: int) -> None:
                 if product not in known:
                     known[product] = known[new] * chi
                     frontier.append(product)
-
-
-def _listed(names: Sequence[str], most: int = 3) -> str:
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 # --- Marshall's signs: the characters of an antiferromagnet's ground state

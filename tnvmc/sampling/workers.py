@@ -97,7 +97,11 @@ def in_chunks(
     except MemoryError as error:
         if not is_gpu(xp):
             raise
-        raise out_of_room(f"{max(map(len, parts))} walkers at a time") from error
+        hint = (
+            "lower sampler.chunk (walkers at a time), sampler.n_samples (log-derivatives) or "
+            "contraction.chi"
+        )
+        raise out_of_room(f"{max(map(len, parts))} walkers at a time", hint) from error
     return [result for of_rank in found for result in of_rank]
 
 

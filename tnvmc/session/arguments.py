@@ -181,10 +181,9 @@ def check_orthogonal(ansatz: Ansatz, lower: Sequence[LowerState]) -> None:
     """Raise ValueError for an excited state that keeps the symmetries of the ground state."""
     if lower and shares_tensors(ansatz):
         raise ValueError(
-            "VMC: orthogonal_to, and tensors that are shared: the state has the character of the "
-            "ground state under each of its symmetries, and the next level may have another, which "
-            "is then out of reach. Make the PEPS without sharing; for the next level of these "
-            "symmetries Symmetrised(PEPS(...), symmetry_group(...))"
+            "VMC: orthogonal_to, and tensors that are shared: they have the symmetries of the ground "
+            "state, which the next level may lack. Make the PEPS without sharing; for the next level "
+            "of these symmetries Symmetrised(PEPS(...), symmetry_group(...))"
         )
 
 
@@ -198,20 +197,18 @@ def _check_share(ansatz: Symmetrised, theta: Array, configs: Array) -> None:
     if not float(array_namespace(theta).max(array_namespace(theta).abs(theta))) > 0:
         return  # to be filled from a checkpoint
     share = ansatz.share(theta, configs[:_FEW, :])
-    if share < LEAST_SHARE and shares_tensors(ansatz):
-        raise ValueError(
-            f"VMC: the sum over {len(ansatz.group)} symmetries leaves nothing: the tensors are "
-            "shared, so that any parameters have the characters of the ground state, which are not "
-            "those asked for. Make the PEPS without sharing (ansatz.sharing = false), or give "
-            "those characters"
-        )
-    if share < LEAST_SHARE:
-        raise ValueError(
-            f"VMC: the sum over {len(ansatz.group)} symmetries leaves {share:.1e} of |psi|^2, "
-            "rounding: these parameters have other characters than those asked for. Give others, "
-            "add noise to them (1 to 10 % of the largest), or take a start that is ordered "
-            "(ansatz.init = 'product')"
-        )
+    if share >= LEAST_SHARE:
+        return
+    hint = (
+        "Give others, add noise to them (1 to 10 % of the largest), or take a start that is ordered "
+        "(ansatz.init = 'product')"
+    )
+    if shares_tensors(ansatz):
+        hint = "Shared tensors have those of the ground state; make the PEPS without sharing"
+    raise ValueError(
+        f"VMC: the sum over {len(ansatz.group)} symmetries leaves {share:.1e} of |psi|^2, rounding: "
+        f"these parameters have other characters than those asked for. {hint}"
+    )
 
 
 def check_restored(path: Path, operator: Operator, found: State, present: State) -> None:
@@ -231,9 +228,8 @@ def check_sampler(sampler: Samples, ansatz: Ansatz, ranks: Ranks, moves: object)
             f"VMC: moves are those of Markov chains, a {type(sampler).__name__} makes "
             "none; leave them out"
         )
-    if (
-        sampler.n_samples is not None and sampler.n_walkers < ranks.size
-    ):  # enumerations have no walkers
+    has_walkers = sampler.n_samples is not None  # enumerations have none
+    if has_walkers and sampler.n_walkers < ranks.size:
         raise ValueError(
             f"VMC: {sampler.n_walkers} walkers for {ranks.size} ranks (processes of mpiexec), and "
             "a walker stays on one; start fewer ranks, or raise n_walkers"

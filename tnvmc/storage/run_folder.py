@@ -270,13 +270,13 @@ def require_settings(path: Path) -> None:
     if path.is_file():
         raise FolderError(f"{path}: is a file; name the folder of the run, as {path.parent}")
     told = ""
-    if path.is_dir() and (path / HISTORY).is_file() and not _occupied(path):
+    if path.is_dir() and (path / HISTORY).is_file() and not run_files_in(path):
         told = "; it was stopped before it began: start it again, with tnvmc run FILE.toml"
     raise FolderError(f"{path}: holds no run to resume ({CONFIG} is missing){told}")
 
 
-def _occupied(path: Path) -> list[str]:
-    """The files of a run in a folder; an empty history alone is left by one that never began."""
+def run_files_in(path: Path) -> list[str]:
+    """Give the files of a run in a folder; an empty history alone is left by one that never began."""
     held = [name for name in _FILES if os.path.lexists(path / name)]
     held += sorted(file.name for file in path.glob(stage_file("*")))
     begun = held != [HISTORY] or (path / HISTORY).stat().st_size > 0
@@ -288,7 +288,7 @@ def refuse_occupied(path: Path) -> None:
     if os.path.lexists(path) and not path.is_dir():
         what = "is a file" if path.exists() else "is a link that leads nowhere"
         raise FolderError(f"{path}: {what}, not a folder; choose another --out")
-    if held := _occupied(path):
+    if held := run_files_in(path):
         raise FolderError(
             f"{path}: holds a run already ({', '.join(held)}); "
             f"continue it with --resume {path} or choose another --out"

@@ -93,7 +93,6 @@ class KernelLocator(caching._CacheLocator):
         return locator
 
     def get_cache_path(self) -> str:
-        """Give the folder."""
         return str(cache_folder())
 
     def get_source_stamp(self) -> str:
@@ -136,7 +135,7 @@ class Announcement(event.Listener):
             self._announce(dtype)
 
     def on_end(self, event: Any) -> None:
-        """Do nothing."""
+        pass
 
 
 class Ended(event.Listener):

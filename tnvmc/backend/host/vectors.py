@@ -33,7 +33,6 @@ class Vector(types.Type):
 
     @property
     def lanes(self) -> int:
-        """How many numbers it holds."""
         return int(8 * BYTES // self.dtype.bitwidth)
 
     @property
@@ -44,7 +43,6 @@ class Vector(types.Type):
 
     @property
     def suffix(self) -> str:
-        """Its name in those of LLVM's functions."""
         return f"v{self.lanes}f{self.dtype.bitwidth}"
 
     @property
@@ -82,7 +80,6 @@ class Code:
         return value
 
     def store(self, value: Any, data: Any, offset: Any, mask: Any = None) -> None:
-        """Write a vector, with a mask where it is set."""
         address = self._address(data, offset)
         if mask is not None:
             given = [value, address, LANE(self.vector.align), mask]
@@ -95,7 +92,6 @@ class Code:
         return self.spread_value(self.builder.load(self.builder.gep(data, [offset])))
 
     def spread_value(self, number: Any) -> Any:
-        """A number in every lane."""
         kind = ir.VectorType(number.type, self.vector.lanes)
         undefined = ir.Constant(kind, ir.Undefined)
         first = self.builder.insert_element(undefined, number, LANE(0))
@@ -109,10 +105,8 @@ class Code:
     def signs(self) -> Any:
         """-1 and 1 in turns."""
         element = self.vector.register.element
-        return ir.Constant(
-            self.vector.register,
-            [ir.Constant(element, 2.0 * (lane % 2) - 1.0) for lane in range(self.vector.lanes)],
-        )
+        signs = [ir.Constant(element, 2.0 * (lane % 2) - 1.0) for lane in range(self.vector.lanes)]
+        return ir.Constant(self.vector.register, signs)
 
     def first(self, n: Any) -> Any:
         """A mask of the first n lanes."""
@@ -125,7 +119,6 @@ class Code:
         return self.call(f"llvm.fma.{self.vector.suffix}", self.vector.register, [x, y, z])
 
     def call(self, name: str, result: Any, given: Sequence[Any]) -> Any:
-        """Call a function of LLVM."""
         kind = ir.FunctionType(result, [argument.type for argument in given])
         function = cgutils.get_or_insert_function(self.builder.module, kind, name)
         return self.builder.call(function, given)
@@ -163,7 +156,7 @@ def reals(typingctx: Any, start: Any) -> Any:
 
 @numba.njit
 def keep(*arrays):
-    """Nothing; an array whose pointers are in use lives at least to here."""
+    """Nothing: an array whose pointers are in use lives at least to here."""
 
 
 @intrinsic
@@ -273,9 +266,8 @@ def nonzero(typingctx: Any, x: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         code = Code(context, builder, x)
         one = ir.Constant(x.register, [1.0] * x.lanes)
-        return builder.select(
-            builder.fcmp_ordered("==", arguments[0], code.zero), one, arguments[0]
-        )
+        vanishes = builder.fcmp_ordered("==", arguments[0], code.zero)
+        return builder.select(vanishes, one, arguments[0])
 
     return x(x), generate
 

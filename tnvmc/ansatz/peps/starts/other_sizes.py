@@ -16,6 +16,7 @@ from tnvmc.ansatz.peps.starts.simple_update import evolved
 from tnvmc.ansatz.peps.starts.tensors import NOISE, grow, noisy
 from tnvmc.ansatz.peps.starts.vidal_form import cut
 from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.operators.term import Operator
 
@@ -73,6 +74,40 @@ def _grown_shared(
     assert large.shared is not None
     theta = large.flatten(grow(tensors, large.embedding, large.D, noise=0))
     return with_noise(large.shared, theta, noise, seed)
+
+
+def of_next_stage(
+    ended: tuple[Ansatz, Array],
+    after: Ansatz,
+    operator: Operator,
+    *,
+    evolve: int,
+    noise: float,
+    seed: int,
+) -> tuple[Array, float | None]:
+    """Give theta of a state from that of another one of the same kind, of the stage before.
+
+    A PEPS is shared alike, and grown or cut where its D is another; theta of others stays.
+
+    Args:
+        ended: the state before, and its parameters.
+        after: the state that they are for.
+        operator: the Hamiltonian.
+        evolve, noise, seed: as `grown` takes them.
+
+    Returns:
+        theta, and the largest share of its squared weights that a bond lost by a cut.
+    """
+    before, theta = ended
+    if not (isinstance(before, PEPS) and isinstance(after, PEPS)):
+        return theta, None
+    before, theta = shared_as(before, theta, after)
+    if after.D == before.D:
+        return theta, None
+    tensors = before.tensors(theta)
+    if after.D < before.D:
+        return cut_to(tensors, after, seed)
+    return grown(tensors, after, operator, evolve=evolve, noise=noise, seed=seed), None
 
 
 def cut_to(tensors: Sequence[Array], small: PEPS, seed: int = 0) -> tuple[Array, float]:
