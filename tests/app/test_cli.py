@@ -259,7 +259,7 @@ def test_energies_whose_squares_are_no_numbers(
     result = strict_json(file.parent / "huge" / "result.json")
     assert abs(result["energy"]) > 1e190
     assert (result["energy_error"], result["v_score"]) == (None, None)
-    found = {each["code"]: each for each in result["convergence"]["diagnostics"]}
+    found = {each["code"]: each for each in result["diagnostics"]}
     assert f"warning: {sentence(found['energy_without_error'])}" in shown
     assert main(["show", "huge"]) == 0
     assert max(map(len, capsys.readouterr().out.splitlines())) < 200
