@@ -109,8 +109,6 @@ def test_products_under_a_logarithm_neither_overflow_nor_vanish(n: int) -> None:
     np.testing.assert_allclose(log_abs, n * np.log(np.abs(np.cosh(nearly[0, 0]))), rtol=0.01)
     x = np.random.default_rng(n).normal(size=n)
     np.testing.assert_allclose(jax.jit(jax.grad(sum_log_cosh))(x), np.tanh(x), atol=ROUNDING)
-    zero = np.full((1, n), 0.5j * np.pi).astype(np.complex64)
-    assert np.isfinite(of(zero)).all()  # in single precision pi / 2 is not exact
 
 
 @pytest.mark.whole
