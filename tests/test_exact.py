@@ -36,7 +36,7 @@ from tnvmc.operators import (
 from tnvmc.operators.assembly import Blocks, splits, spread
 from tnvmc.operators.spin import SIGMA_X, SIGMA_Y, SIGMA_Z
 from tnvmc.operators.symmetry import symmetry_group
-from tnvmc.settings import build, checks
+from tnvmc.settings import checks
 
 LAST_DIGIT = 1e-12  # of the reference totals
 
@@ -318,7 +318,7 @@ def test_the_command_refuses_at_once_what_no_machine_holds(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without building a million sites and their terms first."""
-    monkeypatch.setattr(build, "build_operator", None)
+    monkeypatch.setattr("tnvmc.app.exact.build_operator", None)
     monkeypatch.setattr(checks, "build_lattice", None)
     file = tmp_path / "large.toml"
     file.write_text('[lattice]\nshape = [1000, 1000]\n[hamiltonian]\nmodel = "heisenberg"\n')
