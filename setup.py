@@ -1,4 +1,4 @@
-"""Puts the settings files of scripts/ into the package, as tnvmc/examples; setup.cfg has the rest."""
+"""Puts the settings files of scripts/ into the package, as tnvmc/examples; the rest: setup.cfg."""
 
 import shutil
 from pathlib import Path

@@ -1,10 +1,10 @@
-"""Run the notebooks of docs/gallery in place, and keep nothing that changes from one run to the next.
+"""Run the notebooks of docs/gallery in place; what changes from one run to the next is not kept.
 
 .venv-dev/bin/python scripts/notebooks.py                  all of them: some minutes
 .venv-dev/bin/python scripts/notebooks.py first_energy     one
 
-A notebook is its own source: change its cells in Jupyter, or in an editor, and run it here before it is
-committed.  Each runs in an empty folder.  Outputs stay; times, machine and kernel do not.
+A notebook is its own source: change its cells in Jupyter, or in an editor, and run it here before
+it is committed.  Each runs in an empty folder.  Outputs stay; times, machine and kernel do not.
 """
 
 from __future__ import annotations

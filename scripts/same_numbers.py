@@ -1,6 +1,6 @@
-"""Two steps of every settings file and of a list of crossings, to see that a change changes no number.
+"""Two steps of every settings file and of crossings, to see that a change changes no number.
 
-    python scripts/same_numbers.py make numbers.json [NAME ...]     # with the tnvmc that is imported
+    python scripts/same_numbers.py make numbers.json [NAME ...]     # with tnvmc as imported
     python scripts/same_numbers.py compare before.json after.json
 
 `make` shrinks each file of `scripts/` (two steps, few samples, small lattices), runs it with one
@@ -120,7 +120,9 @@ CROSSINGS: dict[str, dict[str, Any]] = {
     "random_sign": {**HEISENBERG, "ansatz": {"D": 2}, "optimizer": {"kind": "random_sign"}},
     "sr_fixed_rate": {
         **HEISENBERG, "ansatz": {"D": 2},
-        "optimizer": {"learning_rate": 0.1, "memory": 0, "diag_shift": 0.01, "solver": "conjugate_gradients"},
+        "optimizer": {
+            "learning_rate": 0.1, "memory": 0, "diag_shift": 0.01, "solver": "conjugate_gradients",
+        },
     },
     "mps": {"lattice": {"kind": "chain", "shape": 12}, "hamiltonian": {"model": "heisenberg"},
             "ansatz": {"kind": "mps", "D": 4}},

@@ -269,8 +269,8 @@ def damage_text(damage: Damage) -> str:
         "bad_line": f"{name} is damaged at line {damage.line}{rest}",
         "other_run": f"{name} is of another run than {detail} ({unused})",
         "other_model": f"{name} is of another lattice or Hamiltonian than {CONFIG} ({unused})",
-        "other_steps": f"{name} was written after other steps than those of {HISTORY}, by a copy of "
-        f"this run or before an older checkpoint was put back ({unused})",
+        "other_steps": f"{name} was written after other steps than those of {HISTORY}, by a copy "
+        f"of this run or before an older checkpoint was put back ({unused})",
         "ahead": f"{name} is of {detail} steps, of which {HISTORY} does not tell all",
     }
     return texts.get(damage.code, f"{name} is damaged: {detail or 'no text'}")

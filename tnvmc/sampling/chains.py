@@ -206,10 +206,10 @@ class Sampler:
         expected = (self.n_configs, ansatz.lattice.n_sites)
         if tuple(configs.shape) != expected:
             raise ValueError(
-                f"sample: the sampler moves {self.n_walkers} walkers of {self.n_replicas} replicas, so "
-                f"configs must have shape {expected}, got {tuple(configs.shape)}. To measure with a "
-                "sampler of its own, give it the n_walkers and n_replicas of the optimisation (and any "
-                "n_samples), or make another VMC with it from theta"
+                f"sample: the sampler moves {self.n_walkers} walkers of {self.n_replicas} "
+                f"replicas, so configs must have shape {expected}, got {tuple(configs.shape)}. "
+                "To measure with a sampler of its own, give it the n_walkers and n_replicas of the "
+                "optimisation (and any n_samples), or make another VMC with it from theta"
             )
 
 

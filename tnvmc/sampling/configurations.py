@@ -66,8 +66,8 @@ def sector_of(operator: Operator, *asked: int | None) -> int | None:
         return None
     if not given and not operator.replacements:
         raise ValueError(
-            f"magnetisation: {operator.name} has no off-diagonal elements, so each magnetisation has "
-            "a ground state of its own and none is the natural one; give the one that is meant"
+            f"magnetisation: {operator.name} has no off-diagonal elements, so each magnetisation "
+            "has a ground state of its own and none is the natural one; give the one that is meant"
         )
     sector = given[0] if given else 0
     check_magnetisation(operator.n_sites, operator.local_dim, sector)
