@@ -22,7 +22,6 @@ chunk = 8
 [measure]
 n_samples = 64
 n_burn = 1
-ladder = false
 
 [run]
 threads = 1

@@ -25,7 +25,6 @@ steps = 4
 [measure]
 n_samples = 128
 n_burn = 1
-ladder = false
 
 [run]
 threads = 1

@@ -55,7 +55,6 @@ n_samples = 64
 
 [run]
 threads = 1
-checkpoint_every = 2
 """
 
 RESULT_KEYS = [
@@ -486,7 +485,7 @@ def test_a_full_disk_for_the_output_is_no_traceback(file: Path) -> None:
 
 LONG_RUN = [
     sys.executable, "-m", "tnvmc", "run", "study.toml",
-    "--set", "optimizer.steps=100000", "--set", "run.checkpoint_every=1000",
+    "--set", "optimizer.steps=100000",
 ]  # fmt: skip
 
 

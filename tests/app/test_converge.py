@@ -113,11 +113,6 @@ def test_a_symmetrised_measurement_has_no_double_layer(
     assert left_out == {"reason": "state", "state": "Symmetrised"}
 
 
-def test_a_run_without_a_scan(file: Path) -> None:
-    assert main(["run", str(file), "--out", "r", "--set", "measure.ladder=false"]) == 0
-    assert result_of("r")["convergence"]["chi"] == []
-
-
 @pytest.mark.whole
 def test_folders_that_cannot_converge(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "no such folder" in complaint(capsys, "converge", "nowhere")

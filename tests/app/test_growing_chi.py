@@ -40,7 +40,6 @@ n_samples = 16
 n_burn = 1
 [run]
 threads = 1
-checkpoint_every = 1
 """
 
 

@@ -36,7 +36,6 @@ n_samples = 16
 n_burn = 1
 [run]
 threads = 1
-checkpoint_every = 1
 """
 STAGES = (
     SETTINGS + "[[stage]]\nsteps = 8\n[[stage]]\nsteps = 1\n[[stage]]\nsteps = 1\nn_samples = 8\n"

@@ -25,7 +25,7 @@ lattice = {shape = [2, 2]}
 hamiltonian = {model = "heisenberg"}
 ansatz = {D = 2}
 sampler = {n_walkers = 8, n_samples = 32}
-measure = {n_samples = 64, ladder = false}
+measure = {n_samples = 64}
 run = {threads = 1}
 optimizer = {steps = 3}
 """

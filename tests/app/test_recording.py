@@ -50,7 +50,8 @@ def saved_within(
     folder: Any = SimpleNamespace(
         path=Path(), provenance=None, append=lambda _: None, sync=lambda: None
     )
-    kept = Recorder(run, folder, every=1000)
+    monkeypatch.setattr(recording, "EVERY", 1000)
+    kept = Recorder(run, folder)
     kept.save()
     for _ in range(steps):
         kept.step(run.step())

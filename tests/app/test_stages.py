@@ -48,7 +48,6 @@ n_burn = 1
 
 [run]
 threads = 1
-checkpoint_every = 2
 
 [[stage]]
 kind = "simple_update"

@@ -44,7 +44,6 @@ steps = 3
 n_samples = 16
 n_burn = 1
 chi = 4
-ladder = false
 
 [run]
 threads = 1

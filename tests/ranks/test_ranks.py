@@ -43,7 +43,6 @@ steps = 4
 [measure]
 n_samples = 32
 [run]
-checkpoint_every = 1
 """
 
 

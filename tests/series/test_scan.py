@@ -43,7 +43,6 @@ steps = 3
 [measure]
 n_samples = 128
 n_burn = 1
-ladder = false
 
 [run]
 threads = 1

@@ -146,9 +146,9 @@ def test_schemes(overrides: list[str], scheme: object) -> None:
 
 
 def test_samplers() -> None:
-    chosen = settings("sampler.n_walkers=8", "sampler.n_thin=3", "run.threads=2")
+    chosen = settings("sampler.n_walkers=8", "sampler.n_burn=3", "run.threads=2")
     assert build_sampler(chosen, build_operator(chosen)) == Sampler(
-        n_walkers=8, n_samples=512, n_burn=1, n_thin=3, threads=2, power="auto"
+        n_walkers=8, n_samples=512, n_burn=3, threads=2, power="auto"
     )
     chosen = settings("sampler.kind=enumerate", "sampler.magnetisation=2", "run.threads=2")
     assert build_sampler(chosen, build_operator(chosen)) == Enumerate(2, 2)

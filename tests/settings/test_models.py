@@ -53,7 +53,6 @@ def test_every_key_has_a_meaning_and_its_limits_in_words() -> None:
         ("ansatz", "vit", "patch", "an integer >= 1, or [rows, columns]"),
         ("ansatz", "cnn", "features", "a list of integers >= 1, one at least"),
         ("ansatz", "cnn", "dtype", "'float64'"),
-        ("ansatz", "made", "magnetisation", "an integer, or false"),
         ("ansatz", "vit", "average", "a list of 'translation', 'point', 'spin'"),
         ("ansatz", "vit", "init", "'random', or the path of a run or a checkpoint"),
         ("contraction", "", "scheme", "one of src, zipup, exact"),
@@ -62,7 +61,7 @@ def test_every_key_has_a_meaning_and_its_limits_in_words() -> None:
         ("optimizer", "sr", "momentum", "a number >= 0 and < 1"),
         ("optimizer", "sr", "plateau", "0, or an integer >= 5"),
         ("sampler", "", "power", "a number > 0 and <= 1, or 'auto'"),
-        ("measure", "", "ladder", "true or false"),
+        ("ansatz", "peps", "sharing", "true or false"),
     ],
 )
 def test_types_in_words(section: str, kind: str, key: str, what: str) -> None:
@@ -90,7 +89,7 @@ def test_the_keys_of_a_network_are_arguments_of_its_constructor(kind: str) -> No
         if name not in ("self", "lattice", "local_dim", "rngs")
     }
     assert network(kind).keywords().items() <= own.items()
-    assert set(own) - set(network(kind).keywords()) <= _ONLY_IN_PYTHON
+    assert set(own) - set(network(kind).keywords()) - {"magnetisation"} <= _ONLY_IN_PYTHON
     assert {"local_dim", "rngs"} <= set(parameters)
     drawn = isinstance(network(kind), AutoregressiveSettings)
     assert drawn == NETWORKS[kind].autoregressive == hasattr(module, "draw")
@@ -124,7 +123,7 @@ def test_completed_settings_say_what_runs(kind: str, tmp_path: Path) -> None:
             assert section[key] == json.loads(json.dumps(value))
     assert first["contraction"] == {} and "chi" not in first["measure"]
     assert first["sampler"]["kind"] == ("direct" if drawn else "metropolis")
-    assert section.get("magnetisation") == (0 if drawn else None)
+    assert first["sampler"]["magnetisation"] == 0
     file = tmp_path / "config.toml"
     file.write_text(tomli_w.dumps(first))
     assert load(file).as_dict() == first
@@ -135,7 +134,6 @@ def test_completed_settings_say_what_runs(kind: str, tmp_path: Path) -> None:
     ("model", "overrides", "magnetisation"),
     [
         ("heisenberg", ["sampler.magnetisation=2"], 2),
-        ("heisenberg", ["ansatz.magnetisation=false"], False),
         ("tfim", [], None),
         ("rydberg", [], None),
     ],
@@ -144,10 +142,6 @@ def test_the_sector_of_an_autoregressive_network(
     model: str, overrides: list[str], magnetisation: int | None
 ) -> None:
     settings = complete(validate(data("made", model), overrides))
-    assert isinstance(settings.ansatz, AutoregressiveSettings)
-    assert settings.ansatz.magnetisation == magnetisation
-    assert type(settings.ansatz.magnetisation) is type(magnetisation)
-    if magnetisation is not None:
-        ansatz = build_ansatz(settings, build_operator(settings))
-        assert isinstance(ansatz, FlaxAnsatz)
-        assert ansatz.module(ansatz.random(0)).magnetisation == (magnetisation or None)
+    ansatz = build_ansatz(settings, build_operator(settings))
+    assert isinstance(ansatz, FlaxAnsatz)
+    assert ansatz.module(ansatz.random(0)).magnetisation == magnetisation

@@ -26,7 +26,7 @@ STAGES = {**BASE, "stage": [{"D": 3}, {"D": 2}]}
         (BASE, "ansatz.chi=8", "ansatz.chi: unknown key; it belongs to [contraction]"),
         (BASE, "contraction.x=8", "contraction.x: unknown key; known are scheme, chi, largest_chi"),
         (BASE, "ansatz.heads=2",
-         "ansatz.heads: kind 'peps' has no such key; it takes dtype, init, init_noise, symmetrise, characters, reweight, D, bonds, sharing, edge, period"),
+         "ansatz.heads: kind 'peps' has no such key; it takes dtype, init, init_noise, symmetrise, characters, D, bonds, sharing, edge, period"),
         (BASE, "hamiltonian.J2=0.5", "hamiltonian.J2: model 'heisenberg' has no such key; it takes J"),
         (BASE, "sampling.n=8", "[sampling]: unknown section; did you mean 'sampler'?"),
         (BASE, "ansatz.D=-3", "ansatz.D = -3: must be an integer >= 1"),

@@ -28,7 +28,7 @@ from tnvmc.vmc.measurement import Measured
 from tnvmc.vmc.results import Measurement, StepRecord, finite_or_none
 
 EVERY = 10
-"""Steps between checkpoints where nothing is said."""
+"""Steps between checkpoints."""
 
 _SECONDS_BETWEEN_CHECKPOINTS = 60.0
 
@@ -52,19 +52,19 @@ class Recorded(Protocol):
 class Recorder:
     """Keeps the files of a run.
 
-    A checkpoint is written after `every` steps, and every minute, or where one takes more than two
+    A checkpoint is written after `EVERY` steps, and every minute, or where one takes more than two
     seconds, after thirty times as long.
     """
 
-    def __init__(self, run: Recorded, folder: RunFolder, every: int = EVERY) -> None:
-        self._run, self._folder, self._every = run, folder, every
+    def __init__(self, run: Recorded, folder: RunFolder) -> None:
+        self._run, self._folder = run, folder
         self.saved_step: int | None = None
         self._saved_at, self._took = 0.0, 0.0
 
     def step(self, record: StepRecord) -> None:
         """Append a step, and save where it is time."""
         self._folder.append(record.as_dict())
-        due = self._run.vmc.state.step % self._every == 0
+        due = self._run.vmc.state.step % EVERY == 0
         wait = max(_SECONDS_BETWEEN_CHECKPOINTS, _TIMES_ITS_OWN * self._took)
         if due or monotonic() - self._saved_at > wait:
             self.save()

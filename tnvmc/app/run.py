@@ -207,7 +207,7 @@ def _carry_on(
 ) -> dict[str, Any]:
     """Go through the stages, measure, write and show the result."""
     earlier = sum(line["seconds"] for line in folder.history())
-    recorder = Recorder(run, folder, settings.run.checkpoint_every)
+    recorder = Recorder(run, folder)
     try:
         recorder.save()
         if reference is None:
@@ -222,7 +222,7 @@ def _carry_on(
             plan = plan_of(settings, settings.measure.n_samples, chi)
             measured = measure(vmc.method, vmc.state, plan)
             measured = judged(measured, vmc.method.orthogonal_to, reference.bound)
-            scan = scanned(vmc, measured) if settings.measure.ladder else ()
+            scan = scanned(vmc, measured)
         result = recorder.finish(settings.as_dict(), measured, scan, reference, started - earlier)
     except (KeyboardInterrupt, MemoryError) as stop:
         with contextlib.suppress(KeyboardInterrupt), uninterrupted():  # a second Ctrl-C

@@ -25,7 +25,6 @@ _NO_PART = (
     "init",
     "symmetrise",
     "characters",
-    "reweight",
 )  # of [ansatz]: no part of a network
 
 

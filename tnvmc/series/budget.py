@@ -123,7 +123,7 @@ def _measured_tau(result: Json, settings: Settings) -> float:
     if tau is None:
         return math.nan
     rho = max(0.0, (tau - INDEPENDENT) / (tau + INDEPENDENT))
-    rho **= settings.sampler.n_thin / (settings.measure.n_thin or settings.sampler.n_thin)
+    rho **= 1 / settings.measure.n_thin
     return (1 + rho) / (2 * (1 - rho))
 
 

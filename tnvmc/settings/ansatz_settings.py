@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_type_hints
 
-from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, create_model
+from pydantic import AfterValidator, Field, StrictBool, StrictStr, create_model
 
 from tnvmc.ansatz.neural import NETWORKS, Network, architectures
 from tnvmc.limits import Positive, PositiveNumber, Section, meaning
@@ -55,9 +55,6 @@ class _Ansatz(Section):
     characters: Characters | None = None
     """Signs of the state under elements of the group: `{ "spin inversion" = -1 }`. Those of
     products follow, what nothing is said of is 1. With `symmetrise` only. Default: all 1."""
-    reweight: StrictBool | None = None
-    """With `symmetrise`: `true` lets chains walk on psi itself, and weighs the samples; `false`
-    accepts every move by amplitudes of the sum: slower, without weights. Default: `true`."""
 
     @property
     def factors(self) -> dict[str, Any]:
@@ -166,9 +163,6 @@ class AutoregressiveSettings(NetworkSettings):
     """Networks that are normalised, and drawn from directly."""
 
     is_autoregressive: ClassVar[bool] = True
-    magnetisation: StrictInt | Literal[False] | None = None
-    """psi is 0 unless twice the total Sz is this number; `false` for no restriction. Default:
-    `sampler.magnetisation` if the Hamiltonian conserves it."""
 
 
 _ONLY_IN_PYTHON = {
@@ -193,7 +187,7 @@ def _network(kind: str, network: Network) -> Any:
     base = AutoregressiveSettings if network.autoregressive else NetworkSettings
     of_kind: Any = {"kind": (Literal[kind], kind)}
     model = create_model(kind, __base__=base, **of_kind, **keys)
-    model.arguments = (*(["magnetisation"] if network.autoregressive else []), *keys)
+    model.arguments = tuple(keys)
     return model
 
 

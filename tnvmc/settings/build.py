@@ -101,7 +101,7 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
                 f'ansatz.characters all are +1; give ansatz.characters = {{ "{odd[0]}" = -1 }} for '
                 "the ground state, or = 1 for the lowest state that has +1"
             )
-        return Symmetrised(state, group, chosen.reweight is not False)
+        return Symmetrised(state, group)
 
 
 def _unsymmetrised(settings: Settings, operator: Operator) -> Ansatz:
@@ -148,7 +148,7 @@ def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
     """Make one wave function, of the [contraction] section where it is contracted."""
     lattice, local_dim = operator.lattice, operator.local_dim
     if ansatz.is_network:
-        return _network(ansatz, operator, settings.sampler.magnetisation or 0)
+        return _network(ansatz, operator, settings.sampler.magnetisation)
     dtype = ansatz.dtype or default_dtype(operator)
     if ansatz.kind == "jastrow":
         return Jastrow(lattice, dtype=dtype, local_dim=local_dim)
@@ -195,7 +195,7 @@ def default_dtype(operator: Operator) -> str:
     return "complex128" if operator.is_complex else "float64"
 
 
-def _network(settings: NetworkSettings, operator: Operator, magnetisation: int) -> Ansatz:
+def _network(settings: NetworkSettings, operator: Operator, magnetisation: int | None) -> Ansatz:
     """A network with what is done to it on its way to psi; described in its `architecture`."""
     lattice, keywords = operator.lattice, settings.keywords()
     try:
@@ -207,8 +207,8 @@ def _network(settings: NetworkSettings, operator: Operator, magnetisation: int) 
             f"ansatz.kind = '{settings.kind}': a network needs JAX and Flax, which cannot be "
             f"imported here ({error}); try: pip install {PACKAGES}"
         ) from None
-    if keywords.get("magnetisation") is False:
-        keywords["magnetisation"] = None
+    if settings.is_autoregressive:
+        keywords = {"magnetisation": magnetisation, **keywords}
     group = symmetry_group(operator, settings.average) if settings.average else None
     signs: Any = None
     hint = "; give ansatz.marshall = true, or leave that symmetry out"
@@ -217,7 +217,7 @@ def _network(settings: NetworkSettings, operator: Operator, magnetisation: int) 
             signs = checkerboard(lattice)
     elif group is not None:
         with _errors_of("ansatz.average", hint):
-            check_characters(operator, group, magnetisation)
+            check_characters(operator, group, magnetisation or 0)
     treated = {"marshall": settings.marshall, "average": sorted(settings.average)}
     return FlaxAnsatz(
         lattice,

@@ -34,19 +34,14 @@ def hamiltonian(settings: Settings) -> Operator | None:
 
 
 def sector_problems(settings: Settings) -> Iterator[ConfigProblem]:
-    """Find magnetisations of the network, the sampler and the average that clash; builds H."""
-    ansatz, asked = settings.ansatz, settings.sampler.magnetisation
-    own = getattr(ansatz, "magnetisation", None)  # of an autoregressive network
-    own = None if own is False else own
-    if (own, asked) == (None, None) or (operator := hamiltonian(settings)) is None:
+    """Find a magnetisation that the Hamiltonian or a sum over symmetries lacks; builds H."""
+    ansatz, sampled = settings.ansatz, settings.sampler.magnetisation
+    if sampled is None or (operator := hamiltonian(settings)) is None:
         return
     if not operator.conserves_magnetisation:
         why = "this Hamiltonian does not conserve it, so that there is no such sector; leave it out"
-        for key, value in (("sampler", asked), ("ansatz", own)):
-            if value is not None:
-                yield conflict(f"{key}.magnetisation", why, value)
+        yield conflict("sampler.magnetisation", why, sampled)
         return
-    sampled = asked or 0
     for key in ("average", "symmetrise"):
         if sampled and "spin" in (getattr(ansatz, key, None) or ()):
             why = (
@@ -54,10 +49,6 @@ def sector_problems(settings: Settings) -> Iterator[ConfigProblem]:
                 "sign under it; leave out 'spin', or take magnetisation = 0"
             )
             yield conflict(f"ansatz.{key}", why)
-    if own not in (None, sampled):
-        where = f"where it is sampled, at sampler.magnetisation = {sampled}"
-        why = f"psi would vanish {where}; give one of them"
-        yield conflict("ansatz.magnetisation", why, own)
 
 
 def type_problems(settings: Settings) -> Iterator[ConfigProblem]:

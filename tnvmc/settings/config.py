@@ -7,7 +7,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, get_args
 
 from annotated_types import Predicate
-from pydantic import Field, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic import Field, StrictInt, StrictStr, model_validator
 
 from tnvmc.limits import (
     MOST_STARTS,
@@ -81,9 +81,8 @@ class SamplerSettings(Section):
     begins with few and doubles them, up to 4096, as noise comes to dominate the steps; with
     `metropolis` and `learning_rate = "auto"` only."""
     n_burn: NonNegative = 1
-    """Sweeps before the first sample of a step; chains go on from step to step, so one does."""
-    n_thin: Positive = 1
-    """Sweeps between samples. A sweep proposes every move once."""
+    """Sweeps before the first sample of a step; chains go on from step to step, so one does. A
+    sweep proposes every move once."""
     n_replicas: Positive = 1
     """Chains of parallel tempering for each walker; only the coldest is measured. For chains that
     get stuck; the number of sweeps is multiplied by it. With `metropolis` only."""
@@ -114,14 +113,11 @@ class MeasureSettings(Section):
     made by default."""
     n_burn: NonNegative | None = None
     """Sweeps before the first sample. Default: 10, or 50 if no step has been made."""
-    n_thin: Positive | None = None
-    """Sweeps between samples. Default: `sampler.n_thin`."""
+    n_thin: Positive = 1
+    """Sweeps between samples; between those of a step there is one."""
     chi: Positive | None = None
     """Boundary bond dimension. Default: twice `contraction.chi`, or twice that of the last step if
     it is "auto"."""
-    ladder: StrictBool = True
-    """Measure a part of the samples also at 1, 1.5 and 2 times `contraction.chi`, which takes about
-    10 % more time. Needed for the check of chi."""
     symmetrise: tuple[Literal["spin", "point", "translation"], ...] = ()
     """`spin`: inversion of all spins; `point`: the point group of the lattice; `translation`: along
     periodic directions. Lowers the energy; the time is multiplied by the number of elements."""
@@ -143,9 +139,6 @@ class RunSettings(Section):
     """`gpu` needs CuPy (extra `gpu`); `auto` uses a GPU if there is one."""
     threads: Positive | None = None
     """Number of threads that share the walkers. Default: the number of cores."""
-    checkpoint_every: Positive = 10
-    """Steps between checkpoints; one is written every minute as well, or after thirty times what
-    one takes."""
 
 
 class OrthogonalSettings(Section):

@@ -62,7 +62,7 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
         sector = sampler.magnetisation or 0
     chains = settings.sampler_kind == "metropolis" and sampler.n_replicas == 1
     defaults: dict[str, dict[str, Any]] = {
-        "ansatz": _of_ansatz(ansatz, operator, sector),
+        "ansatz": _of_ansatz(ansatz, operator),
         "contraction": {"scheme": "src", "chi": chi} if ansatz.is_contracted else {},
         "sampler": {
             "kind": settings.sampler_kind, "magnetisation": sector,
@@ -70,8 +70,7 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
         },
         "optimizer": _of_optimizer(settings.optimizer, settings.sampler_kind != "enumerate"),
         "measure": {
-            "n_samples": 8 * n_samples, "n_thin": sampler.n_thin,
-            "chi": None if chi == "auto" else measured_chi(chi),
+            "n_samples": 8 * n_samples, "chi": None if chi == "auto" else measured_chi(chi),
         },
         # threads stay unset: a run that is resumed elsewhere has other cores
         "run": {"out": os.path.join("runs", default_name)},
@@ -156,18 +155,12 @@ def _unset(section: Section, defaults: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _of_ansatz(ansatz: Any, operator: Operator | None, sector: int | None) -> dict[str, Any]:
+def _of_ansatz(ansatz: Any, operator: Operator | None) -> dict[str, Any]:
     """Give the defaults of [ansatz], for a product with the tables of both states."""
     values: dict[str, Any] = {} if operator is None else {"dtype": default_dtype(operator)}
-    if ansatz.is_autoregressive and sector is not None:
-        values["magnetisation"] = sector
-    if ansatz.symmetrise:
-        values["reweight"] = True
     own = values if ansatz.dtype is None else {"dtype": ansatz.dtype}
     for key, state in ansatz.factors.items():
         inner = {} if state.is_network else {"dtype": own.get("dtype")}
-        if state.is_autoregressive and sector is not None:
-            inner["magnetisation"] = sector
         values[key] = state.model_copy(update=_unset(state, inner))
     return values
 

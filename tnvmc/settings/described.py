@@ -47,7 +47,7 @@ Section = dict[str, Any]
 
 _FROM_THE_FILE = (
     ("ansatz", "init"), ("ansatz", "init_noise"), ("optimizer", "plateau"),
-    ("optimizer", "seconds"), ("run", "checkpoint_every"),
+    ("optimizer", "seconds"),
 )  # fmt: skip
 """What no object says, and a file that is there already does."""
 
@@ -154,7 +154,7 @@ def _symmetrised(state: Any) -> Section:
     if group is None or not group.asked:
         return {}
     odd = {g.name: -1 for g in group.elements if g.character == -1}
-    return {"symmetrise": list(group.asked), "characters": odd, "reweight": state.reweight}
+    return {"symmetrise": list(group.asked), "characters": odd}
 
 
 def _ansatz(state: Any, init: str | None) -> Section:
@@ -171,8 +171,6 @@ def _ansatz(state: Any, init: str | None) -> Section:
         keys = SECTIONS["ansatz"][network["kind"]].model_fields if "kind" in network else network
         found |= {key: value for key, value in network.items() if key in keys}
         found["freeze"] = list(state.freeze)
-        if found.get("magnetisation", 0) is None:
-            found["magnetisation"] = False
     else:
         found["kind"] = _STATES.get(kind, kind)
         no_keys = ("fields", "pairs", "scheme")

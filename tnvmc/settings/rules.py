@@ -174,9 +174,8 @@ def _of_symmetries(settings: Settings) -> Iterator[Rule]:
     ansatz, sampler, measured = settings.ansatz, settings.sampler, settings.measure.symmetrise
     for key, state in {"ansatz": ansatz, **ansatz.single_states}.items():
         why = "goes with ansatz.symmetrise only; leave it out"
-        for name in ("characters", "reweight"):
-            value = getattr(state, name)
-            yield value is not None and not state.symmetrise, f"{key}.{name}", why, value
+        signs = state.characters
+        yield signs is not None and not state.symmetrise, f"{key}.characters", why, signs
         inner = key != "ansatz"
         why = "a state within a product has no noise of its own; give ansatz.init_noise"
         noise = state.init_noise
@@ -199,7 +198,7 @@ def _of_symmetries(settings: Settings) -> Iterator[Rule]:
     yield drawn, "sampler.kind", not_drawn, "direct"
     yield replicas > 1, "sampler.n_replicas", not_tempered, replicas
     yield sampler.power not in (None, 1, "auto"), "sampler.power", not_tempered, sampler.power
-    yield on_first and ansatz.reweight is not False, "ansatz.symmetrise", UNWEIGHTED
+    yield on_first, "ansatz.symmetrise", UNWEIGHTED
     yield still and "translation" in ansatz.symmetrise, "ansatz.symmetrise", NO_TRANSLATIONS
     why = (
         "the state is symmetrised already; add these to ansatz.symmetrise, or leave one of both out"

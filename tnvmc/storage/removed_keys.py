@@ -11,10 +11,12 @@ _REMOVED: Mapping[str, Mapping[str, Any]] = {
         "activation": "gelu", "dense": [], "fields": False, "form": "log_cosh", "head": "sum",
         "init_scale": 0.1, "inner": 0, "kernel": 3, "modulus": "both", "padding": "lattice",
         "pairs": "all", "phase": "both", "pool": 2, "pooling": "none", "residual": False,
-        "stride": 1,
+        "reweight": True, "stride": 1,
     },
+    "measure": {"ladder": _ANY},
     "optimizer": dict.fromkeys(("averaged_up_to", "clip", "stages"), _ANY),
-    "sampler": {"precision": _ANY},
+    "run": {"checkpoint_every": _ANY},
+    "sampler": {"n_thin": 1, "precision": _ANY},
     "stage": dict.fromkeys(("evolve", "final_learning_rate", "schedule"), _ANY),
 }  # fmt: skip
 """Keys by section, with the value that every state now has; `_ANY` where no state depends on it."""
@@ -26,8 +28,11 @@ def without_removed(config: Mapping[str, Any]) -> dict[str, Any]:
     A key that made another state than there is now stays, and is refused as any unknown one.
     """
     found = {name: part for name, part in config.items() if name != "guard"}
+    sampled = dict(found.get("sampler") or {}).get("magnetisation", False)
     for section, removed in _REMOVED.items():
         if section in found:
+            if section == "ansatz":  # of networks that are drawn from
+                removed = {**removed, "magnetisation": sampled}
             found[section] = _cleaned(found[section], removed)
     return found
 
