@@ -35,7 +35,7 @@ from tenpy.tools import hdf5_io
 
 from tnvmc import Operator
 from tnvmc.lattice import Lattice
-from tnvmc.settings.build import build_operator
+from tnvmc.settings.config import build_operator
 from tnvmc.settings.load import load
 
 ROUNDING = 1e-13

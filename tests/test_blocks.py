@@ -23,9 +23,9 @@ from tnvmc.app.command_line import make_parser
 from tnvmc.lattice import GRIDS
 from tnvmc.report.live import step_numbers
 from tnvmc.series.machine import KINDS
-from tnvmc.settings.build import build_lattice
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import read_toml, validate, with_overrides
+from tnvmc.settings.model_settings import build_lattice
 from tnvmc.settings.operator_file import read_operator
 
 BESIDE = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "records/README.md")]

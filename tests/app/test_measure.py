@@ -85,7 +85,8 @@ class Dense:
     """Expectation values in the state of a run, in the sector that it samples."""
 
     def __init__(self, folder: Path, sector: int | None) -> None:
-        from tnvmc.settings.build import build_ansatz, build_operator
+        from tnvmc.settings.build import build_ansatz
+        from tnvmc.settings.config import build_operator
         from tnvmc.settings.load import load
 
         settings = load(folder / "config.toml")

@@ -25,7 +25,8 @@ from tnvmc.operators.models import heisenberg
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.session.vmc import VMC
-from tnvmc.settings.build import build_ansatz, build_operator
+from tnvmc.settings.build import build_ansatz
+from tnvmc.settings.config import build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
 from tnvmc.storage.hdf5 import StateFileError

@@ -16,9 +16,9 @@ from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.app.cli import main
 from tnvmc.lattice import square
 from tnvmc.operators.models import heisenberg
-from tnvmc.settings.build import build_ansatz, build_operator, build_theta
+from tnvmc.settings.build import build_ansatz, build_theta
 from tnvmc.settings.checks import check_symmetries
-from tnvmc.settings.config import Settings
+from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.described import described
 from tnvmc.settings.load import load, validate

@@ -22,7 +22,8 @@ from tnvmc.lattice import square
 from tnvmc.operators.models import heisenberg
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.series.machine import COMPARISON
-from tnvmc.settings.build import build_ansatz, build_operator
+from tnvmc.settings.build import build_ansatz
+from tnvmc.settings.config import build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.described import described
 from tnvmc.settings.load import validate

@@ -20,17 +20,15 @@ from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.settings.build import (
     build_ansatz,
-    build_lattice,
-    build_operator,
     build_optimizer,
     build_sampler,
     build_schedule,
     build_theta,
 )
-from tnvmc.settings.config import Settings
+from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
-from tnvmc.settings.model_settings import MODELS, n_sites
+from tnvmc.settings.model_settings import MODELS, build_lattice, n_sites
 
 
 def settings(*overrides: str) -> Settings:

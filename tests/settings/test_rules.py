@@ -10,8 +10,9 @@ import pytest
 from tests.settings.complaints import problems, told
 from tnvmc.series.machine import SECTORS
 from tnvmc.settings import checks
-from tnvmc.settings.build import build_ansatz, build_operator, build_sampler
+from tnvmc.settings.build import build_ansatz, build_sampler
 from tnvmc.settings.checks import check_symmetries
+from tnvmc.settings.config import build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate, with_overrides
 from tnvmc.settings.problems import ConfigError

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tnvmc import PEPS, Operator, j1j2, sharing, square, tfim
-from tnvmc.settings.build import build_ansatz, build_operator, build_theta
-from tnvmc.settings.config import Settings
+from tnvmc.settings.build import build_ansatz, build_theta
+from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
 from tnvmc.settings.problems import ConfigError

@@ -12,8 +12,8 @@ from tests.settings.complaints import told
 from tnvmc.optimize.average import most_parameters
 from tnvmc.optimize.schedules import Exponential
 from tnvmc.series.machine import COMPARISON
-from tnvmc.settings.build import build_ansatz, build_operator, build_schedule
-from tnvmc.settings.config import Settings
+from tnvmc.settings.build import build_ansatz, build_schedule
+from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.defaults import NOISE, complete
 from tnvmc.settings.load import load, validate
 from tnvmc.settings.optimizer_settings import SimpleUpdateStage

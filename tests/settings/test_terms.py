@@ -13,7 +13,8 @@ from tnvmc.lattice import from_bonds, square
 from tnvmc.operators.products import product_matrix
 from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import NonHermitian, Operator
-from tnvmc.settings.build import build_ansatz, build_operator
+from tnvmc.settings.build import build_ansatz
+from tnvmc.settings.config import build_operator
 from tnvmc.settings.load import validate
 from tnvmc.settings.operator_file import read_operator, read_operators
 from tnvmc.settings.problems import ConfigError

@@ -18,8 +18,7 @@ from tnvmc.plot import history as history_picture
 from tnvmc.report import describe
 from tnvmc.session.observables import Observables
 from tnvmc.session.vmc import VMC
-from tnvmc.settings.build import build_operator
-from tnvmc.settings.config import Settings
+from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.load import load_in_place
 from tnvmc.shown import Shown, Table, with_error
 from tnvmc.storage.hdf5 import StateFileError

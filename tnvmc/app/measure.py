@@ -31,9 +31,9 @@ from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.sampling.problem import Point, Samples
 from tnvmc.session.observables import description, for_pairs, measured_observables, of_terms
-from tnvmc.settings.build import build_operator, chi_to_measure
+from tnvmc.settings.build import chi_to_measure
 from tnvmc.settings.checks import check_symmetries
-from tnvmc.settings.config import Settings
+from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.load import load_in_place
 from tnvmc.settings.operator_file import read_operators
 from tnvmc.settings.problems import ConfigError

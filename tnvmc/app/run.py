@@ -27,9 +27,9 @@ from tnvmc.report.console import (
     stage_line,
 )
 from tnvmc.report.live import told_in_logs
-from tnvmc.settings.build import build_ansatz, build_operator, chi_to_measure
+from tnvmc.settings.build import build_ansatz, chi_to_measure
 from tnvmc.settings.checks import check_memory, check_symmetries
-from tnvmc.settings.config import Settings
+from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.load import load, load_in_place, with_out
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.hdf5 import read_stages

@@ -12,8 +12,7 @@ from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.problem import Point
-from tnvmc.settings.build import build_operator
-from tnvmc.settings.config import Settings
+from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.load import load_in_place
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.hdf5 import read_provenance, read_stages

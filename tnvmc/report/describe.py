@@ -10,8 +10,7 @@ from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.operators.reference import known_energy
 from tnvmc.operators.term import Operator
 from tnvmc.report.numbers import short
-from tnvmc.settings.build import build_operator
-from tnvmc.settings.load import validate
+from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.model_settings import COUPLINGS, PerBond
 from tnvmc.shown import with_error
 from tnvmc.storage.run_files import Damage, Json, Run, is_current, is_outdated, steps_done
@@ -287,7 +286,7 @@ def outdated_text(run: Run) -> str | None:
 
 def _operator(run: Run) -> Operator | None:
     try:
-        return build_operator(validate(run.config))
+        return build_operator(Settings.model_validate(run.config))
     except ValueError:  # the settings are damaged, or of another version
         return None
 

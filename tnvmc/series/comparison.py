@@ -30,8 +30,7 @@ from tnvmc.series.expansion import (
     sections_of,
 )
 from tnvmc.series.kind import Column, Found, Histories, Row, Series, SeriesKind, SeriesTable
-from tnvmc.settings.build import build_operator
-from tnvmc.settings.config import Budget, Settings
+from tnvmc.settings.config import Budget, Settings, build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
 from tnvmc.settings.problems import ConfigError, conflict

@@ -31,8 +31,7 @@ from tnvmc.series.kind import (
 )
 from tnvmc.series.observed import observed_value
 from tnvmc.settings.ansatz_settings import PEPSSettings
-from tnvmc.settings.build import build_operator
-from tnvmc.settings.config import Range, ScanSettings, Settings
+from tnvmc.settings.config import Range, ScanSettings, Settings, build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import parse, validate
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict

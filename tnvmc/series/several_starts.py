@@ -25,8 +25,7 @@ from tnvmc.series.kind import (
     or_dash,
     unlike,
 )
-from tnvmc.settings.build import build_operator
-from tnvmc.settings.config import Settings
+from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import read_toml, validate
 from tnvmc.settings.problems import ConfigError, conflict

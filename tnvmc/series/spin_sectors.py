@@ -29,8 +29,8 @@ from tnvmc.series.kind import (
 )
 from tnvmc.series.level_checks import SectorRow, changed_since, judged, sigmas_off, with_key
 from tnvmc.series.sector_levels import sector_references
-from tnvmc.settings.build import QuantumNumbers, build_operator, quantum_numbers
-from tnvmc.settings.config import OrthogonalSettings, SectorSettings, Settings
+from tnvmc.settings.build import QuantumNumbers, quantum_numbers
+from tnvmc.settings.config import OrthogonalSettings, SectorSettings, Settings, build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict

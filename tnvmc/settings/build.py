@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -20,11 +19,8 @@ from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
 from tnvmc.contraction import schemes
-from tnvmc.lattice import GRIDS, Lattice, chain, from_bonds
 from tnvmc.lattice.permutations import checkerboard
-from tnvmc.operators import models
 from tnvmc.operators.basis import Basis
-from tnvmc.operators.products import Placed, joined
 from tnvmc.operators.symmetry import SymmetryGroup, check_characters, odd_elements, symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.optimize import schedules
@@ -38,41 +34,18 @@ from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import MAX_CONFIGS, Enumerate
 from tnvmc.sampling.problem import Samples
 from tnvmc.settings.ansatz_settings import NetworkSettings, ProductOfStatesSettings
-from tnvmc.settings.config import DEFAULT_SAMPLES, Settings, default_chi, measured_chi
-from tnvmc.settings.model_settings import LatticeSettings, TermsSettings
+from tnvmc.settings.config import (
+    DEFAULT_SAMPLES,
+    Settings,
+    default_chi,
+    default_dtype,
+    measured_chi,
+)
 from tnvmc.settings.optimizer_settings import OptimizerSettings, SRSettings
+from tnvmc.settings.problems import errors_of
 from tnvmc.storage.identity import plain
 
 Array = Any
-
-
-def build_lattice(settings: LatticeSettings) -> Lattice:
-    """Make the lattice of a [lattice] section."""
-    shape = settings.sizes
-    if settings.kind == "chain":
-        return chain(shape[0], settings.boundary)
-    if settings.kind == "bonds":
-        rows, columns = [1, *shape][-2:]
-        return from_bonds(
-            (rows, columns), settings.by_kind(), settings.coordinates, settings.vacant or ()
-        )
-    with _errors_of("lattice.shape"):
-        return GRIDS[settings.kind](shape[0], shape[1], settings.boundary)
-
-
-def build_operator(settings: Settings) -> Operator:
-    """Make the Hamiltonian of the [lattice] and [hamiltonian] sections."""
-    lattice, hamiltonian = build_lattice(settings.lattice), settings.hamiltonian
-    if not isinstance(hamiltonian, TermsSettings):
-        model: Any = getattr(models, hamiltonian.model)
-        return model(lattice, **hamiltonian.as_couplings())  # type: ignore[no-any-return]
-    placed: list[Placed] = []
-    for number, term in enumerate(hamiltonian.term, 1):
-        with _errors_of(f"hamiltonian.term.{number}"):
-            placed += term.placed(lattice, hamiltonian.local_dim)
-    with _errors_of("hamiltonian"):
-        terms = joined(placed)
-        return Operator.from_terms(lattice, terms, local_dim=hamiltonian.local_dim, name="terms")
 
 
 MOST_ELEMENTS = 512
@@ -84,7 +57,7 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
     state, chosen = _unsymmetrised(settings, operator), settings.ansatz
     if not chosen.symmetrise:
         return state
-    with _errors_of("ansatz.symmetrise"):
+    with errors_of("ansatz.symmetrise"):
         group = symmetry_group(operator, chosen.symmetrise, chosen.characters)
         if len(group) > MOST_ELEMENTS:
             raise ValueError(
@@ -110,7 +83,7 @@ def _unsymmetrised(settings: Settings, operator: Operator) -> Ansatz:
     if not isinstance(ansatz, ProductOfStatesSettings):
         return _state(settings, ansatz, operator)
     first, second = (_state(settings, each, operator) for each in (ansatz.first, ansatz.second))
-    with _errors_of("ansatz"):
+    with errors_of("ansatz"):
         return ProductOfStates(first, second, ansatz.sweeps)
 
 
@@ -168,7 +141,7 @@ def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
     chi = contraction.chi
     most = contraction.largest_chi or default_chi(ansatz.D) if chi == "auto" else chi
     if ansatz.sharing:
-        with _errors_of("ansatz.sharing"):
+        with errors_of("ansatz.sharing"):
             shared = sharing(operator, bonds=bonds, edge=ansatz.edge, period=ansatz.period or 1)
     scheme = build_scheme(contraction.scheme, most)
     return PEPS(lattice, ansatz.D, dtype, scheme, local_dim, bonds, shared)
@@ -190,11 +163,6 @@ def build_scheme(scheme: str | None, chi: int | None) -> Any:
     return schemes.ZipUp(chi=chi) if scheme == "zipup" else schemes.SRC(chi=chi)
 
 
-def default_dtype(operator: Operator) -> str:
-    """Give the type of the parameters of a tensor network where none is set."""
-    return "complex128" if operator.is_complex else "float64"
-
-
 def _network(settings: NetworkSettings, operator: Operator, magnetisation: int | None) -> Ansatz:
     """A network with what is done to it on its way to psi; described in its `architecture`."""
     lattice, keywords = operator.lattice, settings.keywords()
@@ -213,10 +181,10 @@ def _network(settings: NetworkSettings, operator: Operator, magnetisation: int |
     signs: Any = None
     hint = "; give ansatz.marshall = true, or leave that symmetry out"
     if settings.marshall:
-        with _errors_of("ansatz.marshall"):
+        with errors_of("ansatz.marshall"):
             signs = checkerboard(lattice)
     elif group is not None:
-        with _errors_of("ansatz.average", hint):
+        with errors_of("ansatz.average", hint):
             check_characters(operator, group, magnetisation or 0)
     treated = {"marshall": settings.marshall, "average": sorted(settings.average)}
     return FlaxAnsatz(
@@ -253,14 +221,6 @@ def build_sampler(settings: Settings, operator: Operator) -> Samples:
     if sampler.n_samples == "auto":
         chains["n_samples"] = DEFAULT_SAMPLES  # VMC begins with another number
     return Sampler(**chains, threads=threads)
-
-
-@contextmanager
-def _errors_of(key: str, hint: str = "") -> Iterator[None]:
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"{key}: {error}{hint}") from None
 
 
 def build_optimizer(settings: OptimizerSettings) -> Any:

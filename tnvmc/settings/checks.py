@@ -12,10 +12,9 @@ import numpy as np
 from tnvmc.backend.process import memory_limit
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
-from tnvmc.settings.build import build_lattice, build_operator
-from tnvmc.settings.config import Settings
+from tnvmc.settings.config import NOT_DRAWN, Settings, build_operator
+from tnvmc.settings.model_settings import build_lattice
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
-from tnvmc.settings.rules import NOT_DRAWN
 
 _BUILT: dict[str, Operator | None] = {}
 """The last Hamiltonians, by their settings."""

@@ -19,6 +19,9 @@ from tnvmc.limits import (
     Section,
     models_in,
 )
+from tnvmc.operators import models
+from tnvmc.operators.products import Placed, joined
+from tnvmc.operators.term import Operator
 from tnvmc.settings.ansatz_settings import (
     AnsatzSettings,
     Characters,
@@ -26,7 +29,12 @@ from tnvmc.settings.ansatz_settings import (
     Start,
     Symmetries,
 )
-from tnvmc.settings.model_settings import HamiltonianSettings, LatticeSettings
+from tnvmc.settings.model_settings import (
+    HamiltonianSettings,
+    LatticeSettings,
+    TermsSettings,
+    build_lattice,
+)
 from tnvmc.settings.optimizer_settings import (
     ChiOfSteps,
     OptimizerSettings,
@@ -34,6 +42,7 @@ from tnvmc.settings.optimizer_settings import (
     SRSettings,
     StageSettings,
 )
+from tnvmc.settings.problems import errors_of
 
 
 class ContractionSettings(Section):
@@ -63,6 +72,8 @@ def measured_chi(chi: int | None) -> int | None:
 
 DEFAULT_SAMPLES = 512
 """Samples per step where nothing is said."""
+
+NOT_DRAWN = "a symmetrised state cannot be drawn directly"
 
 Move = Literal["flips", "exchanges", "pair_flips", "terms"]
 
@@ -336,3 +347,23 @@ def keys(section: str) -> list[str]:
     return list(
         dict.fromkeys(key for kind in SECTIONS[section].values() for key in kind.model_fields)
     )
+
+
+def build_operator(settings: Settings) -> Operator:
+    """Make the Hamiltonian of the [lattice] and [hamiltonian] sections."""
+    lattice, hamiltonian = build_lattice(settings.lattice), settings.hamiltonian
+    if not isinstance(hamiltonian, TermsSettings):
+        model: Any = getattr(models, hamiltonian.model)
+        return model(lattice, **hamiltonian.as_couplings())  # type: ignore[no-any-return]
+    placed: list[Placed] = []
+    for number, term in enumerate(hamiltonian.term, 1):
+        with errors_of(f"hamiltonian.term.{number}"):
+            placed += term.placed(lattice, hamiltonian.local_dim)
+    with errors_of("hamiltonian"):
+        terms = joined(placed)
+        return Operator.from_terms(lattice, terms, local_dim=hamiltonian.local_dim, name="terms")
+
+
+def default_dtype(operator: Operator) -> str:
+    """Give the type of the parameters of a tensor network where none is set."""
+    return "complex128" if operator.is_complex else "float64"

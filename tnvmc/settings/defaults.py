@@ -13,9 +13,14 @@ from tnvmc.limits import Section
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.average import MOST_PARAMETERS
 from tnvmc.settings.ansatz_settings import PEPSSettings
-from tnvmc.settings.build import default_dtype
 from tnvmc.settings.checks import hamiltonian, sector_problems, type_problems
-from tnvmc.settings.config import DEFAULT_SAMPLES, Settings, default_chi, measured_chi
+from tnvmc.settings.config import (
+    DEFAULT_SAMPLES,
+    Settings,
+    default_chi,
+    default_dtype,
+    measured_chi,
+)
 from tnvmc.settings.optimizer_settings import OptimizerSettings, SRSettings
 from tnvmc.settings.problems import ConfigError, ConfigProblem
 from tnvmc.settings.stages import MEASURED, as_run, default_stages, from_sections

@@ -26,17 +26,11 @@ from tnvmc.optimize.pace import Paced
 from tnvmc.optimize.rule import Rule
 from tnvmc.optimize.solve import Cholesky
 from tnvmc.optimize.sr import SR
-from tnvmc.settings.build import (
-    build_ansatz,
-    build_lattice,
-    build_operator,
-    build_optimizer,
-    build_sampler,
-    build_schedule,
-)
-from tnvmc.settings.config import SECTIONS, SamplerSettings, Settings, default_chi
+from tnvmc.settings.build import build_ansatz, build_optimizer, build_sampler, build_schedule
+from tnvmc.settings.config import SECTIONS, SamplerSettings, Settings, build_operator, default_chi
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
+from tnvmc.settings.model_settings import build_lattice
 from tnvmc.settings.optimizer_settings import SRSettings
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.run_files import OWN_PARTS

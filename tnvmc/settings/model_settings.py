@@ -11,10 +11,11 @@ from annotated_types import Len as Length
 from annotated_types import Predicate
 from pydantic import Field, StrictInt, StrictStr, create_model
 
-from tnvmc.lattice.lattice import Lattice
+from tnvmc.lattice import GRIDS, Lattice, chain, from_bonds
 from tnvmc.limits import NonNegative, Number, Positive, Section
 from tnvmc.operators import models
 from tnvmc.operators.products import EVERY_SITE, Placed, place
+from tnvmc.settings.problems import errors_of
 
 Bond = Annotated[list[NonNegative], Length(2, 2), Field(description="pairs of site indices")]
 Point = Annotated[list[Number], Length(2, 2), Field(description="positions [x, y]")]
@@ -187,3 +188,17 @@ else:
     HamiltonianSettings = Annotated[
         Union[(*map(_hamiltonian, MODELS), TermsSettings)], Field(discriminator="model")
     ]
+
+
+def build_lattice(settings: LatticeSettings) -> Lattice:
+    """Make the lattice of a [lattice] section."""
+    shape = settings.sizes
+    if settings.kind == "chain":
+        return chain(shape[0], settings.boundary)
+    if settings.kind == "bonds":
+        rows, columns = [1, *shape][-2:]
+        return from_bonds(
+            (rows, columns), settings.by_kind(), settings.coordinates, settings.vacant or ()
+        )
+    with errors_of("lattice.shape"):
+        return GRIDS[settings.kind](shape[0], shape[1], settings.boundary)

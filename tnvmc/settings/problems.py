@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,3 +65,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     lowered = {word.lower(): word for word in known}
     close = difflib.get_close_matches(name.lower(), lowered, 1)
     return f"did you mean '{lowered[close[0]]}'?" if close else ""
+
+
+@contextmanager
+def errors_of(key: str, hint: str = "") -> Iterator[None]:
+    """Name the key in what is raised of its value."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}{hint}") from None

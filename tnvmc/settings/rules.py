@@ -10,9 +10,8 @@ from tnvmc.ansatz.peps.rings import SHORTEST
 from tnvmc.lattice.custom import follows_row
 from tnvmc.operators.products import product_matrix
 from tnvmc.settings.ansatz_settings import PEPSSettings, named
-from tnvmc.settings.build import build_lattice
-from tnvmc.settings.config import Settings
-from tnvmc.settings.model_settings import TermsSettings
+from tnvmc.settings.config import NOT_DRAWN, Settings
+from tnvmc.settings.model_settings import TermsSettings, build_lattice
 from tnvmc.settings.optimizer_settings import OptimiseStage, StageSettings
 from tnvmc.settings.problems import ConfigProblem, conflict
 
@@ -30,7 +29,6 @@ CHAINS_ONLY = "goes with sampler.kind = 'metropolis' only"
 NO_TRANSLATIONS = (
     "an open lattice has no translations; take lattice.boundary = 'cylinder' or 'periodic'"
 )
-NOT_DRAWN = "a symmetrised state cannot be drawn directly"
 UNWEIGHTED = "goes with ansatz.sweeps = 'both' only, as chains of the first state have weights"
 
 
