@@ -41,7 +41,7 @@ from tnvmc import (
     tfim,
     xxz,
 )
-from tnvmc.app import python_run
+from tnvmc.app import recording
 from tnvmc.app.cli import main
 from tnvmc.app.run import resume_run, run_file
 from tnvmc.optimize.solve import Eigen
@@ -150,14 +150,14 @@ def test_what_another_process_adds_meanwhile_stays(kept: Path, tmp_path: Path) -
     slow, other = load_run(path).vmc, load_run(path).vmc
     before = (path / "result.json").read_bytes()
     plan = MeasurementPlan(16)
-    with python_run.result(slow, path, plan) as keep:
+    with recording.recorded_result(slow, path, plan) as keep:
         found = measure(slow.method, slow.state, plan)
         other.run(1, out=path)
         with pytest.raises(FolderInUse):
             keep(found)
     assert len(lines(path)) == 6
     assert (path / "result.json").read_bytes() == before
-    with python_run.steps(other, path, 1), pytest.raises(FolderInUse):
+    with recording.recorded_steps(other, path, 1), pytest.raises(FolderInUse):
         other.run(1, out=path)
 
 

@@ -80,9 +80,9 @@ def steps_recorded(
     """Keep the steps of a block in a folder, if there is one."""
     if out is None:
         return nullcontext(lambda record: None)
-    from tnvmc.app import python_run
+    from tnvmc.app import recording
 
-    return python_run.steps(vmc, out, steps)
+    return recording.recorded_steps(vmc, out, steps)
 
 
 def result_recorded(
@@ -91,9 +91,9 @@ def result_recorded(
     """Judge what a block measures, and keep it in the folder of the run, if there is one."""
     if out is None:
         return nullcontext(lambda measured: judged(measured, vmc.method.orthogonal_to))
-    from tnvmc.app import python_run
+    from tnvmc.app import recording
 
-    return python_run.result(vmc, out, plan)
+    return recording.recorded_result(vmc, out, plan)
 
 
 def steps_shown(

@@ -215,7 +215,7 @@ class VMC:
                 one with the first step, afterwards the same.
 
         Raises:
-            FolderError: `out` holds another run, which stays as it is; see `tnvmc.app.python_run`.
+            FolderError: `out` holds another run, which stays as it is; see `tnvmc.app.recording`.
 
         Warns:
             UnreliableWarning: at the end, for each code of `tnvmc.trust.energies.of_steps`.  For it
