@@ -26,7 +26,6 @@ from tnvmc.estimate.observable_set import ALL_PAIRS, ENERGY, ObservableSet
 from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
-from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.sampling.problem import Point, Samples
@@ -173,9 +172,9 @@ def _restored(path: Path, settings: Settings, operator: Operator) -> tuple[Metho
     if not judged[1]:
         judged = judged[0], tuple(_archived_reasons(path))
     method = replace(method, problem=controlled(method, state).problem)
-    sampler, here = method.sampler, state.here
-    if state.step == 0 and isinstance(sampler, Sampler):  # they stand where chance put them
-        walk = sampler.for_measurement(sampler.n_walkers, FRESH_BURN, 1)
+    here = state.here
+    if state.step == 0 and settings.sampler.kind == "metropolis":  # at random places
+        walk = method.sampler.for_measurement(settings.sampler.n_walkers, FRESH_BURN, 1)
         at_rest, point = (
             replace(method.problem, targets={}),
             replace(judged[0], configs=here.configs),

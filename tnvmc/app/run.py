@@ -11,9 +11,6 @@ from time import perf_counter
 from typing import Any
 
 from tnvmc.ansatz.peps.sharing import shared_counts
-from tnvmc.ansatz.peps.state import PEPS
-from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
-from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.app.recording import Recorder, draw_energy, scanned
 from tnvmc.app.stages import StagedRun
 from tnvmc.app.stored_run import lower_states, plan_of
@@ -187,10 +184,9 @@ def _set_up(
     ansatz = build_ansatz(settings, operator)
     check_memory(settings, ansatz.n_params, operator.local_dim)
     console.say(headline(settings, operator, ansatz.n_params, shared_counts(ansatz)))
-    inner = inner_state(ansatz)
-    of_grid = inner.first if isinstance(inner, ProductOfStates) else inner
-    bonds = of_grid.bonds if isinstance(of_grid, PEPS) and operator.lattice.shape[0] > 1 else None
-    if bonds and (embedded := embedding_text(operator, bonds)):
+    state = settings.ansatz.leading
+    on_grid = state.kind == "peps" and operator.lattice.shape[0] > 1
+    if on_grid and (embedded := embedding_text(operator, state.bonds)):
         console.say(embedded)
     run = StagedRun(settings, operator, lower_states(settings, operator), done, blank=blank)
     console.expect(run.last_step)

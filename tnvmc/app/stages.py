@@ -16,7 +16,6 @@ import numpy as np
 from tnvmc.ansatz.peps.starts.initial import from_simple_update
 from tnvmc.ansatz.peps.starts.other_sizes import of_next_stage
 from tnvmc.ansatz.peps.starts.simple_update import SimpleUpdateInfo
-from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
 from tnvmc.app.recording import save_measured
@@ -245,8 +244,8 @@ class StagedRun:
         seed = settings.run.seed
         self._evolution_seconds = 0.0
         if self.stage.kind == "simple_update":
-            inner, started = inner_state(ansatz), perf_counter()
-            assert isinstance(inner, PEPS)
+            inner: Any = inner_state(ansatz)
+            started = perf_counter()
             n_steps = self.stage.evolve
             theta, self._evolution = from_simple_update(inner, self.operator, seed, n_steps)
             if isinstance(ansatz, Symmetrised):

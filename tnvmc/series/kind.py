@@ -233,8 +233,13 @@ def row_values(run: Run, row: type[Row] = Row) -> dict[str, Any]:
 
 def separated(found: Found) -> tuple[tuple[Any, ...], tuple[tuple[str, Diagnostic], ...]]:
     """Give the rows, and the reasons of the runs that have none."""
-    rows = [each for each in found.values() if isinstance(each, Row)]
-    reasons = [(name, each) for name, each in found.items() if isinstance(each, Diagnostic)]
+    rows: list[Any] = []
+    reasons: list[tuple[str, Diagnostic]] = []
+    for name, each in found.items():
+        if isinstance(each, Diagnostic):
+            reasons.append((name, each))
+        else:
+            rows.append(each)
     return tuple(rows), tuple(reasons)
 
 

@@ -30,8 +30,7 @@ from tnvmc.series.kind import (
     refuse_other_problem,
 )
 from tnvmc.series.observed import observed_value
-from tnvmc.settings.ansatz_settings import PEPSSettings
-from tnvmc.settings.config import Range, ScanSettings, Settings, build_operator
+from tnvmc.settings.config import ScanSettings, Settings, build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import parse, validate
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
@@ -193,7 +192,7 @@ def _values(scan: ScanSettings) -> dict[str, Any]:
     if scan.key != SIZE and (section != "hamiltonian" or name in ("", "model")):
         why = "must be a coupling or a field, as hamiltonian.h, or lattice.shape"
         raise ConfigError(conflict("scan.key", why, scan.key))
-    values = scan.values.numbers if isinstance(scan.values, Range) else list(scan.values)
+    values: Any = scan.values
     if len(values) < 2:
         raise ConfigError(conflict("scan.values", "must be two values or more", values))
     label = name.split(".")[-1]
@@ -231,7 +230,7 @@ def _as_run(own: Settings, before: Settings | None, key: str) -> Settings:
     if before is None or (key == SIZE and getattr(state, "edge", None) is None):
         return complete(own)
     start: dict[str, Any] = {"init": str(before.run.out), "init_noise": None}
-    if isinstance(state, PEPSSettings):  # as the state before shares its tensors
+    if state.has_bonds:  # as the state before shares its tensors
         shares = ("sharing", "edge", "period")
         start |= {name: getattr(before.ansatz, name) for name in shares}
     return complete(own.changed({"ansatz": start}))

@@ -151,9 +151,8 @@ class StartsKind(SeriesKind):
         about, agreement = series_kind.about(series), tuple(agreement_of(starts))
         return StartTable(self, tuple(starts), left_out, about, agreement, lowest, again)
 
-    def runs_after(self, series: Series, table: SeriesTable) -> Mapping[str, Settings]:
+    def runs_after(self, series: Series, table: Any) -> Mapping[str, Settings]:
         """Measure the state of the lowest with new samples, in a folder of its own."""
-        assert isinstance(table, StartTable)
         if table.lowest is None:
             return {}
         return {table.lowest.replace("start", "again"): _again(series, table.lowest)}
@@ -168,9 +167,8 @@ class StartsKind(SeriesKind):
             Column("errors above", lambda row: or_dash(row.above, "{:+.1f}".format)),
         )
 
-    def notes(self, table: SeriesTable) -> Iterator[tuple[str, str | Diagnostic]]:
+    def notes(self, table: Any) -> Iterator[tuple[str, str | Diagnostic]]:
         """Yield which energy to quote, its doubts, and what is wrong with the others."""
-        assert isinstance(table, StartTable)
         quoted, lowest = table.measured, table.lowest
         if quoted is not None:
             per_site = f"{with_error(*quoted.per_site)} per site ({quoted.name}): the one to quote"

@@ -33,6 +33,7 @@ class _Ansatz(Section):
 
     is_network: ClassVar[bool] = False
     is_autoregressive: ClassVar[bool] = False
+    has_bonds: ClassVar[bool] = False  # a bond dimension D
     kind: str
     """`mps` needs a lattice of one row; `product` and `dimer` have no bond dimension. `product` is
     one of single sites, `product_of_states` of two wave functions."""
@@ -80,6 +81,7 @@ class _Ansatz(Section):
 class PEPSSettings(_Ansatz):
     """Projected entangled pair states; of one row, open matrix product states."""
 
+    has_bonds: ClassVar[bool] = True
     kind: Literal["peps", "mps"] = "peps"
     D: Positive | None = None
     """Bond dimension of the state. Required, here or in every stage."""

@@ -33,7 +33,7 @@ from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import MAX_CONFIGS, Enumerate
 from tnvmc.sampling.problem import Samples
-from tnvmc.settings.ansatz_settings import NetworkSettings, ProductOfStatesSettings
+from tnvmc.settings.ansatz_settings import NetworkSettings
 from tnvmc.settings.config import (
     DEFAULT_SAMPLES,
     Settings,
@@ -41,7 +41,7 @@ from tnvmc.settings.config import (
     default_dtype,
     measured_chi,
 )
-from tnvmc.settings.optimizer_settings import OptimizerSettings, SRSettings
+from tnvmc.settings.optimizer_settings import OptimizerSettings
 from tnvmc.settings.problems import errors_of
 from tnvmc.storage.identity import plain
 
@@ -80,7 +80,7 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
 def _unsymmetrised(settings: Settings, operator: Operator) -> Ansatz:
     """The wave function itself, before it is summed over symmetries."""
     ansatz = settings.ansatz
-    if not isinstance(ansatz, ProductOfStatesSettings):
+    if not ansatz.factors:
         return _state(settings, ansatz, operator)
     first, second = (_state(settings, each, operator) for each in (ansatz.first, ansatz.second))
     with errors_of("ansatz"):
@@ -106,15 +106,14 @@ def build_theta(settings: Settings, operator: Operator, ansatz: Ansatz) -> Array
 def _start(settings: Settings, operator: Operator, ansatz: Ansatz) -> Array:
     """Give them without noise."""
     chosen, seed = settings.ansatz, settings.run.seed
-    if not isinstance(chosen, ProductOfStatesSettings) or chosen.init != "factors":
+    if chosen.init != "factors":
         return initial_parameters(ansatz, operator, seed, chosen.init)
-    ansatz = inner_state(ansatz)
-    assert isinstance(ansatz, ProductOfStates)
-    first = initial_parameters(ansatz.first, operator, seed, chosen.first.init)
+    product: Any = inner_state(ansatz)
+    first = initial_parameters(product.first, operator, seed, chosen.first.init)
     if chosen.second.init in ("random", "product"):
-        return ansatz.initial_second(first, operator, seed, chosen.second.init)
-    second = initial_parameters(ansatz.second, operator, seed, chosen.second.init)
-    return ansatz.joined(first, second)
+        return product.initial_second(first, operator, seed, chosen.second.init)
+    second = initial_parameters(product.second, operator, seed, chosen.second.init)
+    return product.joined(first, second)
 
 
 def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
@@ -223,9 +222,9 @@ def build_sampler(settings: Settings, operator: Operator) -> Samples:
     return Sampler(**chains, threads=threads)
 
 
-def build_optimizer(settings: OptimizerSettings) -> Any:
+def build_optimizer(settings: Any) -> Any:
     """Make the rule of the [optimizer] section."""
-    if isinstance(settings, SRSettings):
+    if settings.kind == "sr":
         solvers: Any = {"conjugate_gradients": ConjugateGradients, "cholesky": Cholesky}
         return SR(
             settings.diag_shift, settings.momentum, memory=settings.memory or 0.0,

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Annotated, Any, Literal, get_args
 
 from annotated_types import Predicate
-from pydantic import Field, StrictInt, StrictStr, model_validator
+from pydantic import AfterValidator, Field, StrictInt, StrictStr, model_validator
 
 from tnvmc.limits import (
     MOST_STARTS,
@@ -200,7 +200,11 @@ class ScanSettings(Section):
     or `lattice.shape`."""
     values: (
         list[Number | Shape]
-        | Annotated[Range, Field(description="a table { start = 0, stop = 1, n = 6 }")]
+        | Annotated[
+            Range,
+            Field(description="a table { start = 0, stop = 1, n = 6 }"),
+            AfterValidator(lambda given: given.numbers),
+        ]
     )
     """A list of numbers, or of shapes; `{ start = 0, stop = 1, n = 6 }` for equal steps. In this
     order: each run starts from the state before it."""

@@ -12,7 +12,6 @@ from tnvmc.ansatz.peps.symmetries import is_easy_plane, is_proven, sharing, sign
 from tnvmc.limits import Section
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.average import MOST_PARAMETERS
-from tnvmc.settings.ansatz_settings import PEPSSettings
 from tnvmc.settings.checks import hamiltonian, sector_problems, type_problems
 from tnvmc.settings.config import (
     DEFAULT_SAMPLES,
@@ -21,7 +20,6 @@ from tnvmc.settings.config import (
     default_dtype,
     measured_chi,
 )
-from tnvmc.settings.optimizer_settings import OptimizerSettings, SRSettings
 from tnvmc.settings.problems import ConfigError, ConfigProblem
 from tnvmc.settings.stages import MEASURED, as_run, default_stages, from_sections
 from tnvmc.vmc.controllers import first_chi
@@ -58,7 +56,7 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
         settings = _with_stages(settings)
     ansatz, sampler, chi = settings.ansatz, settings.sampler, _chi(settings)
     for key, state in ansatz.single_states.items():
-        if isinstance(state, PEPSSettings) and state.D is None:
+        if state.has_bonds and state.D is None:
             what = "the bond dimension, an integer >= 1"
             raise ConfigError(ConfigProblem(f"{key}.D", "missing", what))
     n_samples = DEFAULT_SAMPLES if sampler.n_samples == "auto" else sampler.n_samples
@@ -88,7 +86,7 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
 def _with_sharing(settings: Settings) -> Settings:
     """Decide whether a PEPS shares tensors, where nothing is said of it."""
     state = settings.ansatz
-    if not isinstance(state, PEPSSettings):
+    if not state.has_bonds:
         return settings
     shares = _shares(settings, state) if state.sharing is None else state.sharing
     before = _start_of(settings, state) if shares and not _has_edge(settings, state) else None
@@ -96,23 +94,23 @@ def _with_sharing(settings: Settings) -> Settings:
     return settings.changed({"ansatz": {"sharing": shares, **bulk}})
 
 
-def _has_edge(settings: Settings, state: PEPSSettings) -> bool:
+def _has_edge(settings: Settings, state: Any) -> bool:
     return any(each.edge is not None for each in (state, *(settings.stage or ())))
 
 
-def _sizes(settings: Settings, state: PEPSSettings) -> list[int]:
+def _sizes(settings: Settings, state: Any) -> list[int]:
     """The D of all stages."""
     return [each.D or state.D or 1 for each in settings.stage or (state,)]
 
 
-def _start_of(settings: Settings, state: PEPSSettings) -> Sharing | None:
+def _start_of(settings: Settings, state: Any) -> Sharing | None:
     """What the state that `init` names shares its tensors by."""
     if "init" not in state.model_fields_set:
         return None
     return sharing_of_start(state.init, _sizes(settings, state)[0])
 
 
-def _shares(settings: Settings, state: PEPSSettings) -> bool:
+def _shares(settings: Settings, state: Any) -> bool:
     """Tell whether the ground state is proven to have symmetries, and nothing else is asked for.
 
     A start that is named shares none, but for a state that shares its tensors by the symmetries of
@@ -142,7 +140,7 @@ def _shares(settings: Settings, state: PEPSSettings) -> bool:
     )
 
 
-def _is_small(D: int, state: PEPSSettings, operator: Operator) -> bool:
+def _is_small(D: int, state: Any, operator: Operator) -> bool:
     """Tell whether a state is as good without sharing: of a small D, and few parameters."""
     if D >= LEAST_SHARED:
         return False
@@ -154,8 +152,7 @@ def _unset(section: Section, defaults: dict[str, Any]) -> dict[str, Any]:
     """Keep the defaults of keys that a section leaves out."""
     inner = getattr(section, "factors", {})
     values = {k: v for k, v in defaults.items() if k in inner or getattr(section, k, 0) is None}
-    shares = isinstance(section, PEPSSettings) and section.sharing
-    if shares and "init" not in section.model_fields_set:
+    if getattr(section, "sharing", False) and "init" not in section.model_fields_set:
         values["init"] = "product"  # tensors that are shared cannot be evolved
     return values
 
@@ -180,10 +177,10 @@ def _chi(settings: Settings) -> int | Literal["auto"] | None:
     return "auto" if grows or contraction.largest_chi else default_chi(D)
 
 
-def _of_optimizer(optimizer: OptimizerSettings, draws: bool) -> dict[str, Any]:
+def _of_optimizer(optimizer: Any, draws: bool) -> dict[str, Any]:
     """Give the defaults of [optimizer]: a rate that follows, or one that falls along a schedule."""
     values: dict[str, Any] = {}
-    if isinstance(optimizer, SRSettings):
+    if optimizer.kind == "sr":
         values["memory"] = MEMORY if draws and not optimizer.momentum else 0.0
     falls = optimizer.schedule is not None or optimizer.final_learning_rate is not None
     values["learning_rate"] = FIXED_RATE if falls else "auto"

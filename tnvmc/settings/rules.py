@@ -9,9 +9,9 @@ from typing import Any
 from tnvmc.ansatz.peps.rings import SHORTEST
 from tnvmc.lattice.custom import follows_row
 from tnvmc.operators.products import product_matrix
-from tnvmc.settings.ansatz_settings import PEPSSettings, named
+from tnvmc.settings.ansatz_settings import named
 from tnvmc.settings.config import NOT_DRAWN, Settings
-from tnvmc.settings.model_settings import TermsSettings, build_lattice
+from tnvmc.settings.model_settings import build_lattice
 from tnvmc.settings.optimizer_settings import OptimiseStage, StageSettings
 from tnvmc.settings.problems import ConfigProblem, conflict
 
@@ -76,11 +76,10 @@ def _of_lattices(settings: Settings) -> Iterator[Rule]:
 
 def _of_terms(settings: Settings) -> Iterator[Rule]:
     """Say which products cannot be read; what does not fit the lattice is told when it is built."""
-    if not isinstance(settings.hamiltonian, TermsSettings):
-        return
-    for number, term in enumerate(settings.hamiltonian.term, 1):
+    hamiltonian: Any = settings.hamiltonian
+    for number, term in enumerate(getattr(hamiltonian, "term", ()), 1):
         try:
-            product_matrix(term.ops, settings.hamiltonian.local_dim)
+            product_matrix(term.ops, hamiltonian.local_dim)
         except ValueError as error:
             yield True, f"hamiltonian.term.{number}.ops", str(error)
 
@@ -108,7 +107,7 @@ def _of_samplers(settings: Settings) -> Iterator[Rule]:
 def _of_sharing(settings: Settings) -> Iterator[Rule]:
     """Say that simple update and tensors that are shared exclude each other."""
     for key, state in settings.ansatz.single_states.items():
-        if not isinstance(state, PEPSSettings):
+        if not state.has_bonds:
             continue
         alone = key == "ansatz"
         shares, edge, own = f"{key}.sharing", state.edge, state.sharing
@@ -251,10 +250,10 @@ def _of_edges(
 ) -> Iterator[Rule]:
     """Say which edge a stage cannot have."""
     where = f"stage.{number}.edge"
-    shares = isinstance(ansatz, PEPSSettings) and ansatz.sharing is not False
+    shares = ansatz.has_bonds and ansatz.sharing is not False
     why = "goes with ansatz.sharing = true only; say that too, or leave it out"
     yield stage.edge is not None and not shares, where, why, stage.edge
-    if not isinstance(ansatz, PEPSSettings) or before is None or before.kind == "simple_update":
+    if not ansatz.has_bonds or before is None or before.kind == "simple_update":
         return
     had, has = before.edge or ansatz.edge, stage.edge or ansatz.edge
     why = (
@@ -290,7 +289,7 @@ def _of_sizes(
 ) -> Iterator[Rule]:
     """Say which D a stage cannot have after that of the stage before."""
     ansatz = settings.ansatz
-    if not isinstance(ansatz, PEPSSettings):
+    if not ansatz.has_bonds:
         why = f"{named(ansatz.kind)}{'' if ansatz.is_network else ' state'} has no bond dimension"
         yield own is not None, where, why, own
         return

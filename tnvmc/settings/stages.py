@@ -14,7 +14,6 @@ from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.peps.symmetries import sharing
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.average import MOST_OF_SHARED, MOST_PARAMETERS, most_parameters
-from tnvmc.settings.ansatz_settings import PEPSSettings
 from tnvmc.settings.config import DEFAULT_SAMPLES, Settings
 from tnvmc.settings.optimizer_settings import OptimiseStage, StageSettings
 
@@ -131,7 +130,7 @@ def default_stages(
     state, optimizer = settings.ansatz, settings.optimizer
     if settings.stage is not None or operator is None or settings.sampler_kind != "metropolis":
         return None
-    if not isinstance(state, PEPSSettings) or not state.sharing or state.D is None:
+    if not getattr(state, "sharing", False) or state.D is None:
         return None
     given = {"init", "init_noise"} & state.model_fields_set
     given |= {"n_samples"} & settings.sampler.model_fields_set
