@@ -36,7 +36,7 @@ from tnvmc.operators import (
 from tnvmc.operators.assembly import Blocks, splits, spread
 from tnvmc.operators.spin import SIGMA_X, SIGMA_Y, SIGMA_Z
 from tnvmc.operators.symmetry import symmetry_group
-from tnvmc.settings import checks
+from tnvmc.settings import rules
 
 LAST_DIGIT = 1e-12  # of the reference totals
 
@@ -319,7 +319,7 @@ def test_the_command_refuses_at_once_what_no_machine_holds(
 ) -> None:
     """Without building a million sites and their terms first."""
     monkeypatch.setattr("tnvmc.app.exact.build_operator", None)
-    monkeypatch.setattr(checks, "build_lattice", None)
+    monkeypatch.setattr(rules, "build_lattice", None)
     file = tmp_path / "large.toml"
     file.write_text('[lattice]\nshape = [1000, 1000]\n[hamiltonian]\nmodel = "heisenberg"\n')
     assert main(["exact", str(file)]) == 2

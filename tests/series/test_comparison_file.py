@@ -12,7 +12,7 @@ import pytest
 from tests.compare_files import data
 from tnvmc.series import comparison as compare_file
 from tnvmc.series import expansion
-from tnvmc.series.budget import MOST_STEPS, measured_samples
+from tnvmc.series.expansion import MOST_STEPS, measured_samples
 from tnvmc.series.kind import Series
 from tnvmc.series.machine import COMPARISON
 from tnvmc.settings.load import read_toml, with_overrides

@@ -13,7 +13,7 @@ import pytest
 from tests.compare_files import data
 from tnvmc._version import __version__
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.series.budget import seconds_per_effective_sample
+from tnvmc.series.expansion import seconds_per_effective_sample
 from tnvmc.series.kind import Series
 from tnvmc.series.machine import COMPARISON, tabulated
 from tnvmc.settings.config import Settings

@@ -11,8 +11,8 @@ from tests.sector_files import data
 from tnvmc.lattice.grids import square
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.models import heisenberg
+from tnvmc.series.level_checks import sector_references
 from tnvmc.series.machine import SECTORS
-from tnvmc.series.sector_levels import sector_references
 
 ODD = {"symmetrise": ["spin"], "characters": {"spin inversion": -1}}
 EVEN = {"symmetrise": ["spin"], "characters": {"spin inversion": 1}}

@@ -9,13 +9,13 @@ import pytest
 
 from tests.settings.complaints import problems, told
 from tnvmc.series.machine import SECTORS
-from tnvmc.settings import checks
+from tnvmc.settings import rules
 from tnvmc.settings.build import build_ansatz, build_sampler
-from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.config import build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate, with_overrides
 from tnvmc.settings.problems import ConfigError
+from tnvmc.settings.rules import check_symmetries
 
 
 def data(
@@ -296,10 +296,10 @@ def test_what_does_not_fit_into_memory_is_refused_before_it_begins(
     fits: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(checks, "memory_limit", lambda: float(limit))
+    monkeypatch.setattr(rules, "memory_limit", lambda: float(limit))
     ansatz = {"kind": kind} | ({"D": D} if D else {})
     settings = complete(validate({**data(kind), "lattice": {"shape": shape}, "ansatz": ansatz}))
     operator = build_operator(settings)
     n_params = build_ansatz(settings, operator).n_params
     with contextlib.nullcontext() if fits else pytest.raises(ConfigError, match="memory"):
-        checks.check_memory(settings, n_params, 2)
+        rules.check_memory(settings, n_params, 2)

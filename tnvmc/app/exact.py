@@ -11,8 +11,8 @@ from tnvmc.operators.term import Operator
 from tnvmc.report.describe import symmetries_text
 from tnvmc.report.numbers import in_columns, terminal_width
 from tnvmc.series.kind import Series
+from tnvmc.series.level_checks import sector_references
 from tnvmc.series.machine import SCAN, SECTORS
-from tnvmc.series.sector_levels import sector_references
 from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.load import read_toml, validate, with_overrides
 from tnvmc.settings.model_settings import n_sites

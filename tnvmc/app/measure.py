@@ -18,7 +18,7 @@ import numpy as np
 
 from tnvmc._version import __version__
 from tnvmc.ansatz.protocol import chi_of
-from tnvmc.app.stored_run import check_overrides, plan_of, restored
+from tnvmc.app.load_run import check_overrides, plan_of, restored
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
@@ -31,11 +31,11 @@ from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.sampling.problem import Point, Samples
 from tnvmc.session.observables import description, for_pairs, measured_observables, of_terms
 from tnvmc.settings.build import chi_to_measure
-from tnvmc.settings.checks import check_symmetries
 from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.load import load_in_place
 from tnvmc.settings.operator_file import read_operators
 from tnvmc.settings.problems import ConfigError
+from tnvmc.settings.rules import check_symmetries
 from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.hdf5 import attribute, opened
 from tnvmc.storage.identity import parameters_hash

@@ -11,9 +11,9 @@ from time import perf_counter
 from typing import Any
 
 from tnvmc.ansatz.peps.sharing import shared_counts
+from tnvmc.app.load_run import lower_states, plan_of
 from tnvmc.app.recording import Recorder, draw_energy, scanned
 from tnvmc.app.stages import StagedRun
-from tnvmc.app.stored_run import lower_states, plan_of
 from tnvmc.backend.process import uninterrupted
 from tnvmc.backend.ranks import in_use, launched
 from tnvmc.report.console import (
@@ -25,10 +25,10 @@ from tnvmc.report.console import (
 )
 from tnvmc.report.live import told_in_logs
 from tnvmc.settings.build import build_ansatz, chi_to_measure
-from tnvmc.settings.checks import check_memory, check_symmetries
 from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.load import load, load_in_place, with_out
 from tnvmc.settings.problems import ConfigError
+from tnvmc.settings.rules import check_memory, check_symmetries
 from tnvmc.storage.hdf5 import read_stages
 from tnvmc.storage.run_files import asks_the_same
 from tnvmc.storage.run_folder import (

@@ -13,21 +13,19 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
 from tnvmc.operators.properties import fingerprint
 from tnvmc.series import kind as series_kind
-from tnvmc.series.budget import (
-    budget_of,
-    measured_samples,
-    median,
-    samples_per_step,
-    seconds_per_effective_sample,
-    within,
-)
 from tnvmc.series.expansion import (
     ansatz_blocks,
+    budget_of,
     check_alike,
     check_threads,
     completed,
+    measured_samples,
+    median,
     out_of,
+    samples_per_step,
+    seconds_per_effective_sample,
     sections_of,
+    within,
 )
 from tnvmc.series.kind import Column, Found, Histories, Row, Series, SeriesKind, SeriesTable
 from tnvmc.settings.config import Budget, Settings, build_operator

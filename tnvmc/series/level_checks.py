@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.exact import MOST_IMAGES, symmetric_levels
 from tnvmc.limits import Json
+from tnvmc.operators.basis import Basis
+from tnvmc.operators.symmetry import Symmetry, SymmetryGroup
+from tnvmc.operators.term import Operator
 from tnvmc.series.kind import Row, Series
 from tnvmc.settings.build import QuantumNumbers
 from tnvmc.storage.hdf5 import StateFileError
@@ -16,7 +23,7 @@ from tnvmc.storage.run_files import has_changed, orthogonal_hashes
 from tnvmc.storage.run_folder import CHECKPOINT
 from tnvmc.trust.energies import ABOVE_EXACT, FAR_ABOVE
 from tnvmc.trust.gaps import SIGNIFICANT, Gap, energy_gap, smallest_gap
-from tnvmc.trust.reference import Reference
+from tnvmc.trust.reference import DIAGONALISED_AT_ONCE, Reference, find_reference
 
 _ROUNDING = 1e-9  # of an exact energy: the difference of two that are one level
 
@@ -158,3 +165,69 @@ def changed_since(series: Series, name: str) -> Iterator[Diagnostic]:
     for other, hashed in zip(others, before, strict=False):
         if has_changed(series.out / other, hashed):
             yield Diagnostic("kept_changed", "warning", {"other": other})
+
+
+_SPARE = 3  # levels beyond those that are needed, among which degenerate ones are counted
+_SAME = 1e-8  # relative difference of energies that are one level
+
+
+def sector_references(series: Series) -> dict[str, Reference]:
+    """Find the exact energy of each of several sectors, by its name; nothing where none is known.
+
+    Of a sector that is kept orthogonal to others it is the lowest level that is left when theirs
+    are taken away.  Where one of theirs is degenerate, with other characters too, that is not
+    defined, and none is given.
+    """
+    found: dict[str, Reference] = {}
+    sectors = series.details
+    for name, numbers in sectors.numbers.items():
+        off = sectors.orthogonal_to[name]
+        if len(series.runs[name].orthogonal or ()) > len(off):
+            found[name] = Reference()  # also orthogonal to a run from elsewhere
+        elif not off:
+            sector, group = numbers.magnetisation, numbers.group
+            found[name] = find_reference(series.operator, sector, group=group)
+        else:
+            lower = [(sectors.numbers[each], found[each]) for each in off]
+            found[name] = _level_above(series.operator, numbers, lower)
+    return found
+
+
+def _level_above(
+    operator: Operator, numbers: QuantumNumbers, lower: Sequence[tuple[QuantumNumbers, Reference]]
+) -> Reference:
+    """Find the lowest level besides those of other states; nothing where it is not known."""
+    n_levels = len(lower) + _SPARE
+    levels = _levels(operator, numbers, n_levels)
+    left = np.arange(0 if levels is None else len(levels))
+    for theirs, reference in lower:
+        own = None if theirs == numbers else _levels(operator, theirs, n_levels)
+        if levels is None or reference.energy is None or reference.method != "exact":
+            return Reference()
+        here = _places(levels[left], reference.energy)
+        if own is not None and not numbers.hold(theirs):
+            there = len(_places(own, reference.energy))
+            if len(here) and len(here) != there:  # a state of either characters
+                return Reference()
+        left = np.delete(left, here[:1])
+    if levels is None or not len(left):
+        return Reference()
+    return Reference(float(levels[left[0]]), f"diagonalisation, level {left[0] + 1}", "exact")
+
+
+def _places(levels: np.ndarray, energy: float) -> np.ndarray:
+    """Where an energy stands among levels: as often as it is degenerate."""
+    return np.flatnonzero(np.isclose(levels, energy, rtol=_SAME, atol=_SAME))
+
+
+def _levels(operator: Operator, numbers: QuantumNumbers, n_levels: int) -> np.ndarray | None:
+    """The lowest levels; None where they take more than a few seconds."""
+    group = numbers.group
+    if group is None:
+        group = SymmetryGroup((Symmetry("identity", tuple(range(operator.n_sites))),))
+    dimension = Basis(operator.n_sites, operator.local_dim, numbers.magnetisation).dimension
+    if dimension > DIAGONALISED_AT_ONCE or dimension * len(group) > MOST_IMAGES:
+        return None
+    with contextlib.suppress(ValueError, RuntimeError):
+        return symmetric_levels(operator, group, numbers.magnetisation, n_levels)
+    return None

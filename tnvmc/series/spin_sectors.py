@@ -27,8 +27,14 @@ from tnvmc.series.kind import (
     or_dash,
     refuse_other_problem,
 )
-from tnvmc.series.level_checks import SectorRow, changed_since, judged, sigmas_off, with_key
-from tnvmc.series.sector_levels import sector_references
+from tnvmc.series.level_checks import (
+    SectorRow,
+    changed_since,
+    judged,
+    sector_references,
+    sigmas_off,
+    with_key,
+)
 from tnvmc.settings.build import QuantumNumbers, quantum_numbers
 from tnvmc.settings.config import OrthogonalSettings, SectorSettings, Settings, build_operator
 from tnvmc.settings.defaults import complete

@@ -12,7 +12,6 @@ from tnvmc.ansatz.peps.symmetries import is_easy_plane, is_proven, sharing, sign
 from tnvmc.limits import Section
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.average import MOST_PARAMETERS
-from tnvmc.settings.checks import hamiltonian, sector_problems, type_problems
 from tnvmc.settings.config import (
     DEFAULT_SAMPLES,
     Settings,
@@ -21,6 +20,7 @@ from tnvmc.settings.config import (
     measured_chi,
 )
 from tnvmc.settings.problems import ConfigError, ConfigProblem
+from tnvmc.settings.rules import hamiltonian, sector_problems, type_problems
 from tnvmc.settings.stages import MEASURED, as_run, default_stages, from_sections
 from tnvmc.vmc.controllers import first_chi
 
