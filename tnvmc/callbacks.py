@@ -13,8 +13,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from tnvmc.backend.arguments import positive, whole
-from tnvmc.backend.calls import as_path
+from tnvmc.backend.arguments import as_path, positive, whole
 from tnvmc.estimate.line_fit import reached
 from tnvmc.vmc.results import StepRecord
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from tnvmc.backend import host, progress
 from tnvmc.backend.arguments import whole
-from tnvmc.backend.calls import spelt
 from tnvmc.operators.assembly import Blocks, splits, spread
 from tnvmc.operators.basis import CODE_BITS, Basis, count_elements, smallest_magnetisation
 from tnvmc.operators.foreign import as_operator
@@ -89,7 +88,6 @@ class ExactResult(Shown):
         return Table(f"exact ground state, {self.units} units", ("", "", ""), rows)
 
 
-@spelt()
 def exact_ground_state(
     operator: Operator,
     sector: Sector = "auto",
@@ -146,7 +144,6 @@ def exact_ground_state(
     )
 
 
-@spelt()
 def exact_levels(
     operator: Operator, n_levels: int, sector: Sector = "auto", max_bytes: int | None = None
 ) -> np.ndarray:

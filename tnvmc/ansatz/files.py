@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from tnvmc.ansatz.protocol import Ansatz
-from tnvmc.backend.calls import as_path
+from tnvmc.backend.arguments import as_path
 from tnvmc.backend.namespace import to_host
 from tnvmc.contraction import schemes
 from tnvmc.lattice import GRIDS, Lattice, chain, from_bonds

@@ -16,7 +16,6 @@ from tnvmc.ansatz.peps.starts.other_sizes import from_other, lacks_bulk_of
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import Ansatz, require_ansatz
 from tnvmc.ansatz.wrappers.symmetrised import inner_description, inner_state
-from tnvmc.backend.calls import spelt
 from tnvmc.lattice.embedding import embedding
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.operators.term import Operator, require_operator
@@ -31,7 +30,6 @@ _TREATMENT = ("marshall", "average", "magnetisation", "init_scale")
 """Of a network, without influence on what its parameters mean: may differ in the file."""
 
 
-@spelt()
 def initial_parameters(
     ansatz: Ansatz, operator: Operator, seed: int = 0, kind: str | None = None
 ) -> Array:

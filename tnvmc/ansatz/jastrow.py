@@ -11,7 +11,6 @@ import numpy as np
 from tnvmc.ansatz.generic import GenericAnsatz
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.backend.arguments import numeric_type, one_of, set_whole
-from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.lattice.lattice import Lattice, require_lattice
 
@@ -23,7 +22,6 @@ _START = 0.01
 _DIGITS = 6  # to which distances are told apart
 
 
-@spelt()
 @dataclass(frozen=True)
 class Jastrow(GenericAnsatz):
     """ln psi(s) = sum_i a_i z_i + sum_(i < j) v_ij z_i z_j, with z = d - 1 - 2 s (2 Sz).

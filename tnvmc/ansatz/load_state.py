@@ -17,7 +17,7 @@ from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import DimerCovering, ProductState
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
-from tnvmc.backend.calls import as_path
+from tnvmc.backend.arguments import as_path
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.operators.foreign import hamiltonian_of, is_hamiltonian
 from tnvmc.operators.symmetry import Symmetry, SymmetryGroup

@@ -11,7 +11,6 @@ from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.ansatz.quimb import ring_from_quimb, ring_to_quimb
 from tnvmc.backend.arguments import numeric_type, set_whole, whole
-from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.jacobian.base import Jacobian
 from tnvmc.jacobian.slices import SliceJacobian
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 Array = Any
 
 
-@spelt()
 @dataclass(frozen=True)
 class PeriodicMPS(GenericAnsatz):
     """psi(s) = Tr A_0[s_0] A_1[s_1] ... A_{N-1}[s_{N-1}], sites in the order of their index.
@@ -136,7 +134,6 @@ class PeriodicMPS(GenericAnsatz):
             yield xp.take(tensors[site, ...], spins, axis=0)
 
 
-@spelt()
 def MPS(
     lattice: Lattice, D: int, boundary: str | None = None, dtype: Any = None
 ) -> PeriodicMPS | PEPS:

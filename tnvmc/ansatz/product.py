@@ -13,7 +13,6 @@ from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
 from tnvmc.ansatz.peps.starts.simple_update import ImaginaryTime, simple_update
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.backend.arguments import numeric_type, set_whole
-from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
 
@@ -81,7 +80,6 @@ class ClusterProduct(GenericAnsatz):
         return states
 
 
-@spelt()
 @dataclass(frozen=True)
 class ProductState(ClusterProduct):
     """psi(s) = prod_i phi_i(s_i): mean field, P = N d."""
@@ -119,7 +117,6 @@ class ProductState(ClusterProduct):
         return one_hot[np.asarray(config, dtype=np.int64)].ravel()
 
 
-@spelt()
 @dataclass(frozen=True)
 class DimerCovering(ClusterProduct):
     """psi(s) = prod over pairs phi_ab(s_a, s_b): any two-site states on a covering by pairs.

@@ -16,7 +16,7 @@ from dataclasses import dataclass, is_dataclass, replace
 from typing import Any, Protocol
 
 from tnvmc.ansatz.pickling import reduced
-from tnvmc.backend.calls import refuse
+from tnvmc.backend.arguments import refuse
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.base import Jacobian
 from tnvmc.lattice.lattice import Lattice, Patch

@@ -12,7 +12,7 @@ from typing import Any
 
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.app.stages import StagedRun
-from tnvmc.backend.calls import as_path
+from tnvmc.backend.arguments import as_path
 from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator

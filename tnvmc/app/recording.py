@@ -19,7 +19,7 @@ import numpy as np
 from tnvmc._version import __version__
 from tnvmc.ansatz.peps.sharing import shared_counts
 from tnvmc.ansatz.protocol import chi_of
-from tnvmc.backend.calls import as_path
+from tnvmc.backend.arguments import as_path
 from tnvmc.backend.namespace import to_host
 from tnvmc.operators.properties import energy_bound
 from tnvmc.report.describe import orthogonal_to

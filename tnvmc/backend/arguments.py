@@ -1,18 +1,20 @@
-"""Values of arguments: whole numbers, numbers and names, or a ValueError of one line.
+"""Arguments of public calls: what is taken, and the error of one line for what is not.
 
 NumPy's scalars are taken as Python's numbers; True and False are none, nor are texts.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Collection, Mapping
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tnvmc.backend.calls import shortly
-
+_LONGEST = 60  # characters of a value in an error
 _TYPES = ("float64", "float32", "complex128", "complex64")
 
 
@@ -87,3 +89,44 @@ def numeric_type(where: str, value: Any) -> np.dtype[Any]:
         raise ValueError(f"{where}: dtype must be one of {', '.join(_TYPES)}, got {shortly(value)}")
     found: np.dtype[Any] = np.dtype(name)
     return found
+
+
+def shortly(value: Any) -> str:
+    """Write a value in a few characters: itself, or what it is."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if inspect.isroutine(value):
+        return f"the function {getattr(value, '__name__', '')}"
+    if isinstance(value, str | bytes | int | float | complex | tuple | list) or value is None:
+        text = repr(value)
+        if len(text) <= _LONGEST:
+            return text
+    if isinstance(value, np.generic) or isinstance(value, np.ndarray) and value.size < 5:
+        return repr(value)
+    return f"{type(value).__name__}(...)"
+
+
+def as_path(where: str, value: Any) -> Path:
+    """Give a path; TypeError for what is neither a text nor a path."""
+    if isinstance(value, str | PathLike):
+        return Path(value)
+    raise TypeError(f"{where}: the path must be a text or a Path, got {shortly(value)}")
+
+
+def refuse(where: str, name: str, value: Any, example: str, hint: str = "") -> TypeError:
+    """Give the error for an argument that is another object than the one that is needed.
+
+    A class in the place of its instance is answered with that; `hint` is what to write instead.
+    """
+    if not hint and isinstance(value, type):
+        hint = f"make one of it: {value.__name__}(...)"
+    given = f"got {shortly(value)}{hint and f'; {hint}'}"
+    return TypeError(f"{where}: {name} must be {example}, {given}")
+
+
+def level_of_caller() -> int:
+    """Give the stack level, as seen by the caller of this, of the line that called the package."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "tnvmc":
+        frame, level = frame.f_back, level + 1
+    return level

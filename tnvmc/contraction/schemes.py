@@ -13,7 +13,6 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from tnvmc.backend.arguments import one_of, set_whole
-from tnvmc.backend.calls import spelt
 from tnvmc.backend.linalg import leading_basis, normalise, orthonormal_basis
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.contraction.compiled import absorbed, compiles, known
@@ -50,7 +49,6 @@ class Scheme(Protocol):
         """
 
 
-@spelt()
 @dataclass(frozen=True)
 class Exact:
     """Absorb without truncation: bonds multiply row by row, for small systems and for tests."""
@@ -76,7 +74,6 @@ class Exact:
         return _rescaled_boundary(tensors, boundary)
 
 
-@spelt()
 @dataclass(frozen=True)
 class ZipUp:
     """Zip-up compression with singular values (Stoudenmire and White, NJP 12, 055026 (2010)).
@@ -110,7 +107,6 @@ class ZipUp:
         return _sweep(boundary, row, self.chi, basis)[0]
 
 
-@spelt()
 @dataclass(frozen=True)
 class SRC:
     """Successive randomised compression, with a sketch built from the rows on the other side.

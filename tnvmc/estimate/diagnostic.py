@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tnvmc.backend.calls import level_of_caller
+from tnvmc.backend.arguments import level_of_caller
 from tnvmc.shown import coded
 
 Status = Literal["good", "open", "warning", "error"]

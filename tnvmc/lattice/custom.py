@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.arguments import is_whole, whole
-from tnvmc.backend.calls import spelt
 from tnvmc.lattice.grids import chain, square
 from tnvmc.lattice.lattice import Lattice, Patch
 
@@ -25,7 +24,6 @@ _SAME = 1e-9  # lattice constants: rounding of positions that NetKet computes
 _NEAR = 2  # a chain with next-nearest neighbours, or a ladder counted rung by rung
 
 
-@spelt()
 def from_bonds(
     shape: int | tuple[int, int],
     bonds: Iterable[tuple[int, int]] | Mapping[str, Iterable[tuple[int, int]]],

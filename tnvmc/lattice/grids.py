@@ -18,7 +18,6 @@ from dataclasses import replace
 import numpy as np
 
 from tnvmc.backend.arguments import whole
-from tnvmc.backend.calls import spelt
 from tnvmc.lattice.lattice import (
     Boundary,
     Lattice,
@@ -32,7 +31,6 @@ Shape = tuple[int, int]
 Steps = tuple[tuple[int, int], ...]
 
 _SIDES = ((0, 1), (1, 0))  # steps (rows, columns) to the nearest neighbours on a grid
-_RING = {"pbc": "boundary = 'periodic'", "periodic": "boundary = 'periodic'"}
 
 _FURTHER = {"nearest": 1.0, "next_nearest": math.sqrt(3), "third": 2.0}
 """Kinds of bonds by distance: the same three on triangular, honeycomb and kagome lattices."""
@@ -48,7 +46,6 @@ _PERIODS = {
 }
 
 
-@spelt(**_RING)
 def chain(length: int, boundary: str = "open") -> Lattice:
     """Build a chain: a grid of one row, "open" or "periodic".
 
@@ -64,7 +61,6 @@ def chain(length: int, boundary: str = "open") -> Lattice:
     return Lattice("chain", shape, ends, grid_coordinates(shape), bonds)
 
 
-@spelt(**_RING)
 def square(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     """Build a square lattice of n_rows x n_cols sites.
 
@@ -81,7 +77,6 @@ def square(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     return Lattice("square", shape, edges, grid_coordinates(shape), bonds)
 
 
-@spelt(**_RING)
 def shastry_sutherland(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     """Build a square lattice with one diagonal ("dimer") in every other plaquette.
 
@@ -102,7 +97,6 @@ def shastry_sutherland(n_rows: int, n_cols: int, boundary: str = "open") -> Latt
     return Lattice("shastry_sutherland", shape, edges, grid_coordinates(shape), bonds)
 
 
-@spelt(**_RING)
 def triangular(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     """Build a triangular lattice: a square grid with one diagonal in every plaquette.
 
@@ -114,7 +108,6 @@ def triangular(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     return _by_distance("triangular", shape, edges, grid_coordinates(shape) @ _TILTED, _TILTED)
 
 
-@spelt(**_RING)
 def honeycomb(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     """Build a honeycomb lattice as a brick wall: zigzag rows, joined at every second site.
 
@@ -130,7 +123,6 @@ def honeycomb(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     return _by_distance("honeycomb", shape, edges, points, _BRICK)
 
 
-@spelt(**_RING)
 def kagome(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     """Build a kagome lattice: a triangular one without the sites of odd row and odd column.
 
@@ -147,7 +139,6 @@ def kagome(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     return _by_distance("kagome", shape, edges, places[~empty] @ _TILTED, _TILTED, vacant)
 
 
-@spelt(**_RING)
 def checkerboard_lattice(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     """Build a checkerboard lattice: a square one with both diagonals in every second plaquette.
 

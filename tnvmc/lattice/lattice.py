@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tnvmc.backend.arguments import is_whole
-from tnvmc.backend.calls import refuse
+from tnvmc.backend.arguments import is_whole, refuse
 from tnvmc.shown import Table
 
 Patch = tuple[int, ...]

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.backend.arguments import is_whole
-from tnvmc.backend.calls import level_of_caller
+from tnvmc.backend.arguments import is_whole, level_of_caller
 from tnvmc.lattice.custom import as_lattice, from_bonds, from_graph, made_by
 from tnvmc.lattice.grids import chain, square
 from tnvmc.lattice.lattice import Lattice, Patch

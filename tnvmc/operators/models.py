@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from tnvmc.backend.calls import spelt
 from tnvmc.lattice.custom import as_lattice
 from tnvmc.lattice.lattice import Lattice, require_lattice
 from tnvmc.operators.products import Coupling, bonds_of_kind, per_bond, per_site, plain_couplings
@@ -20,7 +19,6 @@ from tnvmc.operators.spin import NUMBER, SIGMA_X, SIGMA_Z, exchange_matrix, kron
 from tnvmc.operators.term import ROUNDING, Operator, Term
 
 
-@spelt()
 def heisenberg(lattice: Lattice, J: Coupling = 1.0) -> Operator:
     """Build H = sum_<ij> J_ij S_i . S_j over nearest neighbours.
 
@@ -30,7 +28,6 @@ def heisenberg(lattice: Lattice, J: Coupling = 1.0) -> Operator:
     return _exchange_model("heisenberg", lattice, {"nearest": ("J", J)})
 
 
-@spelt()
 def xxz(lattice: Lattice, J: Coupling = 1.0, Jz: Coupling = 1.0) -> Operator:
     """Build H = sum_<ij> J_ij (Sx_i Sx_j + Sy_i Sy_j) + Jz_ij Sz_i Sz_j over nearest neighbours.
 
@@ -51,7 +48,6 @@ def xxz(lattice: Lattice, J: Coupling = 1.0, Jz: Coupling = 1.0) -> Operator:
     return Operator(lattice, tuple(terms), 2, "S.S", "xxz", couplings)
 
 
-@spelt()
 def j1j2(lattice: Lattice, J1: Coupling = 1.0, J2: Coupling = 0.5) -> Operator:
     """Build H = J1 sum_<ij> S_i . S_j + J2 sum_<<ij>> S_i . S_j.
 
@@ -62,7 +58,6 @@ def j1j2(lattice: Lattice, J1: Coupling = 1.0, J2: Coupling = 0.5) -> Operator:
     return _exchange_model("j1j2", lattice, {"nearest": ("J1", J1), "diagonal": ("J2", J2)})
 
 
-@spelt()
 def tfim(lattice: Lattice, J: Coupling = 1.0, h: Coupling = 1.0) -> Operator:
     """Build the transverse-field Ising model H = -sum_<ij> J_ij Z_i Z_j - sum_i h_i X_i.
 
@@ -78,7 +73,6 @@ def tfim(lattice: Lattice, J: Coupling = 1.0, h: Coupling = 1.0) -> Operator:
     return Operator(lattice, tuple(terms), 2, "Pauli", "tfim", couplings)
 
 
-@spelt()
 def rydberg(
     lattice: Lattice, V: float = 7.0, delta: Coupling = 1.0, Omega: Coupling = 1.0
 ) -> Operator:
@@ -117,7 +111,6 @@ def rydberg(
     return Operator(lattice, tuple(terms), 2, "n", "rydberg", couplings)
 
 
-@spelt()
 def shastry_sutherland(lattice: Lattice, J: Coupling = 0.5, J_dimer: Coupling = 1.0) -> Operator:
     """Build H = J sum_<ij> S_i . S_j + J_dimer sum over dimers of S_i . S_j.
 

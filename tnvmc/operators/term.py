@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.backend.arguments import set_whole
-from tnvmc.backend.calls import refuse
+from tnvmc.backend.arguments import refuse, set_whole
 from tnvmc.lattice.custom import as_lattice
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
 from tnvmc.operators.arithmetic import Arithmetic, Matrices, common_magnetisation, hermitian_parts

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.arguments import optional_positive, real
-from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.jacobian.base import Jacobian, is_complex
@@ -21,7 +20,6 @@ RANDOM_PASS = 2**32 - 1
 """Pass index of the random numbers of a rule: the last one, never reached by sampling."""
 
 
-@spelt(learning_rate="VMC(..., learning_rate=...)", lr="VMC(..., learning_rate=...)")
 @dataclass(frozen=True, kw_only=True)
 class GradientDescent(Rule):
     """The force itself: theta -= learning_rate * O^dagger W (E - <E>)."""
@@ -50,7 +48,6 @@ class GradientDescent(Rule):
         return force, {}, info
 
 
-@spelt(learning_rate="VMC(..., learning_rate=...)", lr="VMC(..., learning_rate=...)")
 @dataclass(frozen=True, kw_only=True)
 class RandomSign(Rule):
     """A random part of a step against the sign of each component of the force.
@@ -92,7 +89,6 @@ class RandomSign(Rule):
         return xp.astype(signs, theta.dtype), {}, info
 
 
-@spelt(learning_rate="VMC(..., learning_rate=...)", lr="VMC(..., learning_rate=...)")
 @dataclass(frozen=True, kw_only=True)
 class Adam(Rule):
     """Adaptive moments (Kingma, Ba, ICLR 2015), bias-corrected.

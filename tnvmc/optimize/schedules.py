@@ -10,12 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tnvmc.backend.arguments import positive, real, whole
-from tnvmc.backend.calls import spelt
 
 Schedule = Callable[[int], float]
 
 
-@spelt()
 @dataclass(frozen=True)
 class Constant:
     """The same value at every step."""
@@ -30,7 +28,6 @@ class Constant:
         return self.value
 
 
-@spelt()
 @dataclass(frozen=True)
 class Exponential:
     """From `start` to `end` by the same factor at each of `steps` steps; `end` from then on."""
@@ -48,7 +45,6 @@ class Exponential:
         return self.start * fall
 
 
-@spelt()
 @dataclass(frozen=True)
 class Cosine:
     """From `start` to `end` along half a cosine over `steps` steps; `end` from then on."""
@@ -67,7 +63,6 @@ class Cosine:
         return self.end + (self.start - self.end) * share
 
 
-@spelt()
 @dataclass(frozen=True)
 class Piecewise:
     """One value or schedule after another, `lengths[i]` steps of `stages[i]`.
@@ -103,7 +98,6 @@ class Piecewise:
         return _value(self.stages[-1], step - begin)
 
 
-@spelt()
 @dataclass(frozen=True)
 class WarmUp:
     """Another schedule, approached linearly: times (step + 1) / `steps` over the first steps."""

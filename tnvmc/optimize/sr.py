@@ -21,7 +21,6 @@ from typing import Any, Literal
 import numpy as np
 
 from tnvmc.backend.arguments import one_of, optional_positive, real, whole
-from tnvmc.backend.calls import spelt
 from tnvmc.backend.linalg import diagonal
 from tnvmc.backend.namespace import array_namespace, is_numpy
 from tnvmc.jacobian.base import Jacobian
@@ -60,7 +59,6 @@ LEAST_APPLIED = 1e-2
 """Relative shift from which they are: with less they take longer than the matrix."""
 
 
-@spelt(learning_rate="VMC(..., learning_rate=...)", lr="VMC(..., learning_rate=...)")
 @dataclass(frozen=True)
 class SR(Rule):
     """The rule theta -= learning_rate * d with d the (regularised) natural gradient.

@@ -18,7 +18,6 @@ from tnvmc.ansatz.protocol import (
 )
 from tnvmc.backend import progress
 from tnvmc.backend.arguments import real, set_whole
-from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.backend.random import uniforms, uniforms_of_passes
 from tnvmc.sampling.problem import FEWEST_WALKERS, Point, Problem, SampleInfo, Wanted
@@ -35,7 +34,6 @@ _AT_ONCE = 1024
 with 16 walkers and an RBM the calls took four fifths of the time."""
 
 
-@spelt(magnetisation="VMC(..., magnetisation=...)", moves="VMC(..., moves=...)")
 @dataclass(frozen=True)
 class Sampler:
     """Draws from |psi|^2 by Markov chains: W walkers, each n_burn sweeps and then n_draws draws.

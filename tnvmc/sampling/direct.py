@@ -17,7 +17,6 @@ import numpy as np
 from tnvmc.ansatz.protocol import Ansatz, Draw, Snapshot, Targets
 from tnvmc.backend import progress
 from tnvmc.backend.arguments import set_whole
-from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.sampling.configurations import sector_of
@@ -36,7 +35,6 @@ _SMALLEST_LOG = -12.0
 """Of a look-ahead, so that the sector is covered wherever the Gaussian is wrong."""
 
 
-@spelt()
 @dataclass(frozen=True)
 class DirectSampler:
     """Draws M independent configurations from q near |psi|^2, each with its weight |psi|^2 / q.

@@ -10,7 +10,6 @@ from typing import Any
 
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, Targets
 from tnvmc.backend.arguments import one_of, set_whole
-from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.operators.basis import Basis
 from tnvmc.sampling.configurations import sector_of
@@ -23,7 +22,6 @@ MAX_CONFIGS = 2_000_000
 """Largest basis that is enumerated."""
 
 
-@spelt()
 @dataclass(frozen=True)
 class Enumerate:
     """Visits every configuration with its weight |psi|^2 instead of drawing some: no noise.

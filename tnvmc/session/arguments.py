@@ -13,8 +13,7 @@ import numpy as np
 
 from tnvmc.ansatz.protocol import Ansatz, chi_of, real_state
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
-from tnvmc.backend.arguments import positive, real
-from tnvmc.backend.calls import level_of_caller, refuse, shortly
+from tnvmc.backend.arguments import level_of_caller, positive, real, refuse, shortly
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.process import available_cores
 from tnvmc.backend.ranks import Ranks, using_ranks

@@ -10,8 +10,7 @@ import numpy as np
 
 from tnvmc.ansatz.protocol import chi_of
 from tnvmc.backend import progress
-from tnvmc.backend.arguments import whole
-from tnvmc.backend.calls import refuse, spelt
+from tnvmc.backend.arguments import refuse, whole
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic, warn_of
 from tnvmc.estimate.observable_set import ALL_PAIRS, ENERGY, ObservableSet
@@ -137,7 +136,6 @@ def _both(found: Mapping[str, Any]) -> tuple[float, float]:
     return mean, error
 
 
-@spelt()
 def measure_observables(
     vmc: VMC,
     n_samples: int | None = None,

@@ -11,8 +11,7 @@ import numpy as np
 
 from tnvmc.ansatz.initial import initial_parameters
 from tnvmc.ansatz.protocol import Ansatz, Targets
-from tnvmc.backend.arguments import whole
-from tnvmc.backend.calls import as_path, spelt
+from tnvmc.backend.arguments import as_path, whole
 from tnvmc.backend.device import namespace_of
 from tnvmc.backend.mpi import ranks_of
 from tnvmc.backend.namespace import array_namespace, to_namespace
@@ -53,8 +52,6 @@ Callback = Callable[[StepRecord], object]
 """Sees the record of a step; True stops the run after it, all else goes on."""
 
 
-@spelt(n_walkers="Sampler(n_walkers=...)", steps="vmc.run(steps)",
-       D="PEPS(lattice, D=...)", diag_shift="SR(diag_shift=...)")  # fmt: skip
 class VMC:
     """Lowers the energy of an ansatz step by step, and measures it.
 
@@ -192,7 +189,6 @@ class VMC:
         """What is solved, the ansatz with the chi of the next step where that grows."""
         return controlled(self.method, self.state).problem
 
-    @spelt()
     @collective
     def run(
         self,
@@ -259,7 +255,6 @@ class VMC:
         """Make one step: a function of the state, and of the clock where the schedule reads it."""
         return step.advance(self.method, state)
 
-    @spelt()
     @collective
     def measure(
         self,
@@ -316,7 +311,6 @@ class VMC:
         chi: int | None = None, n_burn: int | None = None, progress: bool = False,
     ) -> ComplexEstimate: ...  # fmt: skip
 
-    @spelt()
     @collective
     def expect(
         self,
@@ -351,7 +345,6 @@ class VMC:
         warn_of(found.diagnostics, "VMC.expect")
         return found
 
-    @spelt()
     @collective
     def converge(
         self,

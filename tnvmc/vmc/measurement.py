@@ -12,8 +12,7 @@ import numpy as np
 
 from tnvmc.ansatz.protocol import Snapshot, Targets, chi_of, with_chi
 from tnvmc.backend import progress
-from tnvmc.backend.arguments import one_of, whole
-from tnvmc.backend.calls import shortly
+from tnvmc.backend.arguments import one_of, shortly, whole
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic

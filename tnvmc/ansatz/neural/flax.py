@@ -45,7 +45,6 @@ from tnvmc.ansatz.neural.functional import (
 from tnvmc.ansatz.neural.symmetry_average import Orbits, SymmetryAverage
 from tnvmc.ansatz.protocol import Draw, Execution, LogAmplitude
 from tnvmc.backend.arguments import whole
-from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, is_cupy
 from tnvmc.lattice.lattice import Lattice, require_lattice
 from tnvmc.operators.symmetry import SymmetryGroup
@@ -62,7 +61,6 @@ _JACOBIAN_BYTES, _JACOBIAN_BYTES_ON_A_GPU = 2**28, 2**32
 """Of log-derivatives that one call returns; what it needs on the way is several times as much."""
 
 
-@spelt()
 class FlaxAnsatz(NetworkParameters, CompiledSweeps, GenericAnsatz):
     """psi(s) = exp(network(s)) for a Flax module, Linen or NNX, with a flat theta.
 

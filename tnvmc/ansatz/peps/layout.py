@@ -17,8 +17,7 @@ from tnvmc.ansatz.peps.sharing import SharedTensors, Sharing
 from tnvmc.ansatz.peps.starts.tensors import bond_sizes
 from tnvmc.ansatz.peps.vacancies import Filling
 from tnvmc.ansatz.quimb import grid_to_quimb
-from tnvmc.backend.arguments import numeric_type, whole
-from tnvmc.backend.calls import refuse
+from tnvmc.backend.arguments import numeric_type, refuse, whole
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.jacobian.slices import SliceJacobian

@@ -27,7 +27,7 @@ from tnvmc.ansatz.protocol import (
     chi_of,
 )
 from tnvmc.ansatz.quimb import grid_from_quimb
-from tnvmc.backend.calls import shortly, spelt
+from tnvmc.backend.arguments import shortly
 from tnvmc.backend.namespace import to_host
 from tnvmc.contraction.schemes import SRC, Scheme
 from tnvmc.lattice.embedding import Bonds
@@ -42,7 +42,6 @@ CHUNK_BYTES = 2**22
 16 walkers, below which the calls cost more than the products (measured, see benchmarks)."""
 
 
-@spelt(chi="scheme=SRC(chi=...)", init="initial_parameters(peps, hamiltonian, kind=...)")
 class PEPS(RowContraction):
     """A PEPS with bonds of dimension D on the grid of `lattice`; one open row of it is an open MPS.
 

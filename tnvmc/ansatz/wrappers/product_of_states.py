@@ -24,7 +24,6 @@ from tnvmc.ansatz.protocol import (
 )
 from tnvmc.ansatz.wrappers.base import Wrapper
 from tnvmc.backend.arguments import one_of
-from tnvmc.backend.calls import spelt
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.jacobian.dense import as_base
 from tnvmc.jacobian.hstack import HStackJacobian
@@ -104,7 +103,6 @@ class _Factors(InFiles, Wrapper):
         return xp.concat([first, xp.astype(second, first.dtype)])
 
 
-@spelt()
 class ProductOfStates(_Factors):
     """psi(s) = psi_a(s) psi_b(s), with the parameters of both: theta = (theta_a, theta_b).
 

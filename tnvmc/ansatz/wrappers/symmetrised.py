@@ -28,8 +28,7 @@ from tnvmc.ansatz.protocol import (
 )
 from tnvmc.ansatz.wrappers.base import Wrapper
 from tnvmc.ansatz.wrappers.images import DERIVATIVES, RATIOS, Sums, moved_patch, moved_table
-from tnvmc.backend.arguments import one_of
-from tnvmc.backend.calls import refuse
+from tnvmc.backend.arguments import one_of, refuse
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.operators.symmetry import SymmetryGroup

@@ -52,7 +52,6 @@ from tnvmc.ansatz.peps.starts.vidal_form import (
     update_path,
 )
 from tnvmc.backend.arguments import positive, real, set_whole, whole
-from tnvmc.backend.calls import spelt
 from tnvmc.lattice.embedding import Bonds, embedding
 from tnvmc.operators.spin import spin_matrices
 from tnvmc.operators.term import Operator
@@ -62,7 +61,6 @@ Array = Any
 _FIELD_INTERVAL = 10  # steps between two updates of the mean fields
 
 
-@spelt()
 @dataclass(frozen=True)
 class ImaginaryTime:
     """How a state is evolved in imaginary time, and when that ends.
@@ -109,7 +107,6 @@ class SimpleUpdateInfo:
     notes: tuple[str, ...]  #: terms that were not evolved exactly, one line per kind
 
 
-@spelt()
 def simple_update(
     operator: Operator,
     D: int,
