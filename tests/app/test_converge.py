@@ -9,7 +9,9 @@ import pytest
 
 from tests.run_files import read_json
 from tnvmc.app.cli import main
+from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.report.texts import line
+from tnvmc.storage.run_folder import RunFolder
 from tnvmc.trust.finished_run import diagnostics_of
 
 SETTINGS = """
@@ -71,6 +73,26 @@ def test_a_run_scans_chi_and_converge_replaces_it_and_nothing_else(
     assert Path("r/history.jsonl").read_bytes() == history
     assert main(["converge", "r"]) == 0
     assert [point["chi"] for point in result_of("r")["convergence"]["chi"]] == [2, 3, 4]
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("place", ["diagnostics", "convergence"])
+def test_warnings_of_the_measurement_are_told_again_wherever_a_version_has_put_them(
+    file: Path, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", str(file), "--out", "r"]) == 0
+    doubt = {"code": "heavy_tail", "status": "warning", "values": {"share": 0.9, "raise": []}}
+    result = result_of("r")
+    (result if place == "diagnostics" else result["convergence"])["diagnostics"].append(doubt)
+    with RunFolder.reopen(Path("r")) as folder:
+        folder.write_result(result)
+    capsys.readouterr()
+    assert main(["converge", "r", "--chi", "2", "--n-samples", "32", "--double-layer", "no"]) == 0
+    told = line(Diagnostic.from_dict(doubt))
+    assert capsys.readouterr().out.count(told) == 1
+    after = result_of("r")
+    assert [found["code"] for found in after["diagnostics"]].count("heavy_tail") == 1
+    assert "heavy_tail" not in [found["code"] for found in after["convergence"]["diagnostics"]]
 
 
 @pytest.mark.whole

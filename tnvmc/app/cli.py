@@ -184,7 +184,7 @@ def _converge(options: argparse.Namespace) -> None:
         if options.double_chi and when is False:
             raise ConfigError("--double-chi needs a double layer; omit --double-layer no")
         with told_in_logs(), work():
-            scan, found = converge_run(
+            scan, result = converge_run(
                 options.folder, options.chi, options.n_samples, options.double_chi or when
             )
     print(replace(scan.samples, diagnostics=()))
@@ -192,7 +192,7 @@ def _converge(options: argparse.Namespace) -> None:
         print(line(diagnostic))
     if scan.double_layer is not None and scan.double_layer.points:
         print(scan.double_layer)
-    for diagnostic in diagnostics_of({"convergence": found}):
+    for diagnostic in diagnostics_of(result):
         print(line(diagnostic))
 
 

@@ -20,6 +20,13 @@ Json = Mapping[str, Any]
 DOUBTS = {"walkers_disagree", "few_walkers", "heavy_tail", "few_effective_samples"}
 """Codes of a measurement whose samples may be worth less than they look."""
 
+_OF_MEASUREMENT = {
+    "above_reference", "below_reference", "closure_spread_large", "energy_without_error",
+    "few_configurations", "few_effective_samples", "few_walkers", "heavy_tail",
+    "measured_energy_not_finite", "walkers_disagree",
+}  # fmt: skip
+"""Codes of a measurement that results of earlier versions hold with their convergence alone."""
+
 _RELATIVE = 1e-6  # of the energy: what counts as sigma where there is none (enumeration)
 _EVEN_WEIGHTS = 0.5  # effective part of the samples of a chi scan, at least
 _WORSE = 4.0  # errors of both, that the end may lie above the beginning
@@ -69,6 +76,16 @@ def diagnostics_of(result: Json) -> list[Diagnostic]:
     told = {found["code"] for found in later}
     measured = [found for found in result.get("diagnostics") or () if found["code"] not in told]
     return [Diagnostic.from_dict(found) for found in (*measured, *later)]
+
+
+def of_measurement(result: Json) -> list[Json]:
+    """Give what a result.json says of its measurement, wherever earlier versions have put it."""
+    measured = list(result.get("diagnostics") or ())
+    told = {found["code"] for found in measured}
+    later = (result.get("convergence") or {}).get("diagnostics") or ()
+    return measured + [
+        found for found in later if found["code"] in _OF_MEASUREMENT and found["code"] not in told
+    ]
 
 
 def sigma(result: Json) -> float:
