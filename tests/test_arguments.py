@@ -179,8 +179,6 @@ INFINITE = (
 )  # limits that are none
 
 NAMES: list[tuple[Callable[..., Any], str, Any]] = [
-    (Sampler, "precision", "double"),
-    (Sampler, "precision", True),
     (Enumerate, "by_orbit", "yes"),
     (SR, "space", "sample"),
     (SR, "solver", "cholesky"),

@@ -126,7 +126,7 @@ def test_atoms_have_their_own() -> None:
         ({"operators": heisenberg(square(2, 2))}, ValueError, "2 x 2"),
         ({"n_samples": 0}, ValueError, "n_samples"),
         ({"pair_samples": -1}, ValueError, "pair_samples"),
-        ({"samples": 5}, TypeError, "'n_samples'"),
+        ({"samples": 5}, TypeError, "'samples'"),
     ],
 )
 def test_wrong_calls(vmc: VMC, wrong: dict[str, Any], kind: type[Exception], word: str) -> None:
