@@ -109,7 +109,6 @@ CROSSINGS: dict[str, dict[str, Any]] = {
     "chi_auto": {**HEISENBERG, "ansatz": {"D": 5, "sharing": False}},
     "samples_auto": {**HEISENBERG, "ansatz": {"D": 2}, "sampler": {"n_samples": "auto"}},
     "power": {**TFIM, "ansatz": {"D": 2}, "sampler": {"power": 0.5}},
-    "replicas": {**TFIM, "ansatz": {"D": 2}, "sampler": {"n_replicas": 2, "power": 1}},
     "enumerated": {**HEISENBERG, "ansatz": {"D": 2}, "sampler": {"kind": "enumerate"}},
     "direct": {**HEISENBERG, "ansatz": {"D": 2}, "sampler": {"kind": "direct"}},
     "zipup": {**HEISENBERG, "ansatz": {"D": 3}, "contraction": {"scheme": "zipup", "chi": 6}},

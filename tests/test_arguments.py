@@ -83,7 +83,7 @@ NO_NUMBER = (NAN, INF, -INF, True, "0.5", [0.5], None, 1j)
 
 # what is called, the argument, the least value (None: any), whether None may be given
 WHOLE: list[tuple[Callable[..., Any], str, int | None, bool]] = [
-    *((Sampler, name, 1, False) for name in ("n_walkers", "n_samples", "n_thin", "n_replicas")),
+    *((Sampler, name, 1, False) for name in ("n_walkers", "n_samples", "n_thin")),
     (Sampler, "n_burn", 0, False),
     *((Sampler, name, 1, True) for name in ("threads", "chunk")),
     (DirectSampler, "n_samples", 1, False),
@@ -305,7 +305,7 @@ def test_scalars_of_numpy_are_numbers() -> None:
 
 
 def test_a_sampler_of_its_own_says_what_it_must_fit() -> None:
-    with pytest.raises(ValueError, match="n_walkers and n_replicas of the optimisation"):
+    with pytest.raises(ValueError, match="n_walkers of the optimisation"):
         RUN.measure(sampler=Sampler(n_walkers=16))
     assert RUN.measure(sampler=replace(FEW, n_samples=8)).n_samples == 8
 

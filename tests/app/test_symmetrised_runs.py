@@ -147,7 +147,6 @@ SPIN = {"symmetrise": ["spin"], "characters": {"spin inversion": -1}}
          ("ansatz.characters", "conflict", {"spin inversion": -1})),
         ({"reweight": False}, "run.seed=1", ("ansatz.reweight", "unknown_key")),
         (SPIN, "sampler.kind=direct", ("sampler.kind", "conflict", "direct")),
-        (SPIN, "sampler.n_replicas=2", ("sampler.n_replicas", "conflict", 2)),
         (SPIN, "sampler.power=0.5", ("sampler.power", "conflict", 0.5)),
         (SPIN, "measure.symmetrise=['point']", ("measure.symmetrise", "conflict")),
         ({"symmetrise": ["translation"]}, "run.seed=1", ("ansatz.symmetrise", "conflict")),

@@ -116,7 +116,6 @@ GROUPS: Mapping[str, Mapping[str, Callable[[], VMC]]] = {
         "force": lambda: one(GradientDescent()),
         "signs": lambda: one(RandomSign()),
         "Adam": lambda: one(Adam()),
-        "replicas": lambda: one(sampler=Sampler(6, 24, n_replicas=2)),
         "product, parameters": lambda: product(SR(space="parameters"), MANY),
         "network": network,
     },

@@ -1,4 +1,4 @@
-"""Tempered ladders: they leave |psi|^2 alone, and walk between hills where a plain chain sticks."""
+"""Draws from powers of |psi|^2: their weights restore it, and the power follows the state."""
 
 from __future__ import annotations
 
@@ -47,39 +47,6 @@ class TwoHills(GenericAnsatz):
         return np.sum(1.0 - 2.0 * configs, axis=1)[:, None] ** 2 / N_SITES
 
 
-def magnetisations(
-    n_replicas: int, theta: float, n_samples: int, n_walkers: int = 32
-) -> np.ndarray:
-    """Sum of spins of samples from chains that all start on one hill, (draws, walkers)."""
-    ansatz = TwoHills()
-    sampler = Sampler(n_walkers, n_samples, n_burn=20, n_replicas=n_replicas, threads=1)
-    configs = np.zeros((sampler.n_configs, N_SITES), dtype=np.int8)
-    moves = flips(ansatz.lattice)
-    _, snapshot, _ = sample(sampler, ansatz, (np.array([theta]), configs), {}, moves)
-    return np.sum(1.0 - 2.0 * snapshot.configs, axis=1).reshape(-1, n_walkers)
-
-
-@pytest.mark.whole
-def test_samples_of_the_coldest_replica_follow_psi_squared() -> None:
-    theta, n_samples = 0.25, 32 * 400
-    found = magnetisations(4, theta, n_samples)
-    values = np.arange(-N_SITES, N_SITES + 1, 2.0)
-    ways = np.array([1, 8, 28, 56, 70, 56, 28, 8, 1.0])
-    exact = ways * np.exp(2 * theta * values**2 / N_SITES)
-    exact /= exact.sum()
-    share = np.array([[np.mean(walker == value) for value in values] for walker in found.T])
-    error = share.std(axis=0, ddof=1) / np.sqrt(share.shape[0])
-    assert (np.abs(share.mean(axis=0) - exact) < 4.5 * error + 1e-3).all()
-
-
-@pytest.mark.whole
-def test_a_ladder_crosses_a_valley_that_a_chain_does_not() -> None:
-    plain, tempered = (magnetisations(n, theta=2.0, n_samples=32 * 60) for n in (1, 8))
-    assert (plain > 0).all()
-    share = np.mean(tempered < 0)
-    assert 0.3 < share < 0.7
-
-
 @pytest.mark.whole
 def test_samples_of_a_power_are_weighted_back() -> None:
     """|psi|^2 from samples of |psi|, which are spread wider."""
@@ -110,37 +77,22 @@ def test_weights_of_a_power_do_not_overflow() -> None:
     np.testing.assert_allclose(walked, [2.0, np.exp(-1.0), 0.0, 0.0], rtol=1e-12)
 
 
-def test_chunks_and_threads_change_nothing() -> None:
-    ansatz, moves = TwoHills(), flips(chain(N_SITES))
-    theta = np.array([0.3])
-    found = []
-    for threads, chunk in ((1, None), (2, 3)):
-        sampler = Sampler(8, 16, n_replicas=3, threads=threads, chunk=chunk)
-        configs = np.zeros((24, N_SITES), dtype=np.int8)
-        found.append(sample(sampler, ansatz, (theta, configs), {}, moves))
-    np.testing.assert_array_equal(found[0][0], found[1][0])
-    np.testing.assert_array_equal(found[0][1].configs, found[1][1].configs)
-
-
 def test_a_state_whose_sweeps_know_one_power_is_refused() -> None:
     """A symmetrised state is walked on by the sweeps of another."""
     lattice = chain(4)
     state = Symmetrised(PEPS(lattice, 2), symmetry_group(heisenberg(lattice), ["spin"]))
     configs, theta = np.zeros((4, 4), dtype=np.int8), np.ones(state.n_params)
-    with pytest.raises(ValueError, match="n_replicas.*cannot be tempered"):
-        sample(Sampler(2, 2, n_replicas=2), state, (theta, configs), {}, flips(lattice))
     with pytest.raises(ValueError, match="power.*take power = 1"):
         sample(Sampler(4, 4, power=0.5), state, (theta, configs), {}, flips(lattice))
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("settings", [{"power": 0.5}, {"n_replicas": 3}])
-def test_a_peps_can_be_tempered(settings: dict[str, Any]) -> None:
-    """<SzSz> of each bond, by draws from a power, and by replicas, against all configurations."""
+def test_a_peps_can_be_tempered() -> None:
+    """<SzSz> of each bond, by draws from a power, against all configurations."""
     lattice = square(2, 3)
     peps, moves, n_walkers = PEPS(lattice, 2, scheme=SRC(8)), flips(lattice), 32
     theta = np.random.default_rng(1).normal(size=peps.n_params)
-    sampler = Sampler(n_walkers, n_walkers * 200, n_burn=10, **settings)
+    sampler = Sampler(n_walkers, n_walkers * 200, n_burn=10, power=0.5)
     configs = np.zeros((sampler.n_configs, 6), dtype=np.int8)
     _, snapshot, _ = sample(sampler, peps, (theta, configs), {}, moves, jacobian=False)
     every = all_configs(6, 2)
@@ -149,17 +101,15 @@ def test_a_peps_can_be_tempered(settings: dict[str, Any]) -> None:
     of_each = lambda found: np.sum((1.0 - 2 * found[:, left]) * (1 - 2 * found[:, right]), axis=1)
     exact = float(weight @ of_each(every) / weight.sum())
     values = of_each(snapshot.configs)
-    if snapshot.weight is None:
-        found = estimate(values, n_walkers)
-    else:
-        found = weighted_estimate(values, snapshot.weight, n_walkers)
+    assert snapshot.weight is not None
+    found = weighted_estimate(values, snapshot.weight, n_walkers)
     assert abs(found.mean - exact) < 4.5 * found.error < 0.5
 
 
-@pytest.mark.parametrize(("power", "n_replicas"), [(0.0, 1), (1.5, 1), (0.5, 2)])
-def test_powers_out_of_range_are_refused(power: float, n_replicas: int) -> None:
-    with pytest.raises(ValueError, match="power must lie in 0 < power <= 1, and be 1 with"):
-        Sampler(power=power, n_replicas=n_replicas)
+@pytest.mark.parametrize("power", [0.0, 1.5])
+def test_powers_out_of_range_are_refused(power: float) -> None:
+    with pytest.raises(ValueError, match="power must lie in 0 < power <= 1"):
+        Sampler(power=power)
 
 
 SPREAD = 3.0  # of ln |psi|^2

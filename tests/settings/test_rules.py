@@ -63,13 +63,12 @@ def test_the_keys_that_a_kind_takes_are_told() -> None:
     assert {"width", "heads", "average"} <= set(found.allowed.replace(",", "").split())
 
 
-@pytest.mark.parametrize(("key", "value"), [("n_replicas", 2), ("power", 0.5)])
-def test_chains_only(key: str, value: Any) -> None:
-    change = [f"sampler.{key}={value}"]
-    assert told(data("rnn"), change) == [(f"sampler.{key}", "conflict", value)]
+def test_chains_only() -> None:
+    change = ["sampler.power=0.5"]
+    assert told(data("rnn"), change) == [("sampler.power", "conflict", 0.5)]
     for kind in ("rbm", "peps"):
         settings = complete(validate(data(kind), change))
-        assert getattr(build_sampler(settings, build_operator(settings)), key) == value
+        assert build_sampler(settings, build_operator(settings)).power == 0.5
 
 
 @pytest.mark.parametrize(
@@ -107,12 +106,7 @@ def test_a_stage_is_told_that_samples_of_chains_alone_grow(kind: str) -> None:
     assert found.key == "stage.1.n_samples" and "Markov chains" in found.allowed
 
 
-def test_one_power_only() -> None:
-    changes = ["sampler.power=0.5", "sampler.n_replicas=2"]
-    assert told(data("rbm"), changes) == [("sampler.power", "conflict", 0.5)]
-
-
-@pytest.mark.parametrize("change", ["kind=enumerate", "kind=direct", "n_replicas=2"])
+@pytest.mark.parametrize("change", ["kind=enumerate", "kind=direct"])
 def test_a_power_that_follows_goes_with_everything(change: str) -> None:
     """It stands in every completed file, of which a key may be changed; see `Sampler.power`."""
     settings = complete(validate(data("peps"), ["sampler.power=auto", f"sampler.{change}"]))
@@ -166,12 +160,10 @@ def test_an_average_that_loses_the_ground_state_is_refused(
 
 
 def test_a_symmetrised_state_is_not_drawn() -> None:
-    """Nor sampled at several powers; nor drawn by `tnvmc measure --direct`."""
+    """Nor drawn by `tnvmc measure --direct`."""
     symmetrise = "measure.symmetrise=['spin']"
     found = told(data("peps"), [symmetrise, "sampler.kind=direct"])
     assert found == [("measure.symmetrise", "conflict")]
-    found = told(data("rbm"), [symmetrise, "sampler.n_replicas=2"])
-    assert found == [("sampler.n_replicas", "conflict", 2)]
     settings = complete(validate(data("peps"), [symmetrise]))
     operator = build_operator(settings)
     check_symmetries(settings, operator)

@@ -39,7 +39,6 @@ def single(record: Any) -> bool:
     [
         Sampler(8, 32, threads=2, power=1),
         DirectSampler(32, threads=1),
-        Sampler(8, 32, n_replicas=2, threads=1, power=1),
     ],
 )
 def test_steps_in_single_precision_are_those_of_double_up_to_rounding(sampler: Any) -> None:

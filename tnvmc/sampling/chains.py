@@ -21,8 +21,7 @@ from tnvmc.backend.arguments import real, set_whole
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.backend.random import uniforms, uniforms_of_passes
 from tnvmc.sampling.problem import FEWEST_WALKERS, Point, Problem, SampleInfo, Wanted
-from tnvmc.sampling.streams import EXCHANGE_PASS
-from tnvmc.sampling.tempering import coldest, exchanged, flattened, followed, powers, tempered
+from tnvmc.sampling.tempering import flattened, followed, require_tempered
 from tnvmc.sampling.workers import chunks, in_chunks, join, kept, tables_in
 
 Array = Any
@@ -45,8 +44,6 @@ class Sampler:
         n_samples: M, at least; M = n_draws * W are drawn.
         n_burn: sweeps before the first draw.
         n_thin: sweeps between draws.
-        n_replicas: R > 1: each walker is the coldest of R tempered ones (`sampling.tempering`), for
-            chains that stick: R times the sweeps, as many measurements.
         threads: workers; the cores available by default.  Results do not depend on it in any bit.
         chunk: walkers that move in one batch; by default what the ansatz wants (`Execution`), but
             at most half of the walkers, so that two workers have work.  Results depend on it by
@@ -54,34 +51,27 @@ class Sampler:
         power: p < 1 draws from |psi|^(2 p) and weighs samples by |psi|^(2 - 2 p), so that
             configurations where psi is small are seen and their signs can turn; for an ansatz with
             tempered sweeps.  "auto": a power that follows the state from draw to draw
-            (`sampling.tempering`), where the ansatz is tempered and there are no replicas, else 1.
+            (`sampling.tempering`), where the ansatz is tempered, else 1.
 
     Raises:
-        ValueError: no whole number, or one below its least value; power outside 0 < power <= 1, or
-            with replicas.
+        ValueError: no whole number, or one below its least value; power outside 0 < power <= 1.
     """
 
     n_walkers: int = 128
     n_samples: int = 512
     n_burn: int = 1
     n_thin: int = 1
-    n_replicas: int = 1
     threads: int | None = None
     chunk: int | None = None
     power: float | Literal["auto"] = "auto"
 
     def __post_init__(self) -> None:
-        least = dict.fromkeys(
-            ("n_walkers", "n_samples", "n_thin", "n_replicas", "threads", "chunk"), 1
-        )
+        least = dict.fromkeys(("n_walkers", "n_samples", "n_thin", "threads", "chunk"), 1)
         set_whole(self, {**least, "n_burn": 0})
         if self.power != "auto":
             object.__setattr__(self, "power", real("Sampler", "power", self.power))
-            if not 0 < self.power <= 1 or self.power < 1 and self.n_replicas > 1:
-                raise ValueError(
-                    "Sampler: power must lie in 0 < power <= 1, and be 1 with replicas, got "
-                    f"{self.power} and n_replicas = {self.n_replicas}"
-                )
+            if not 0 < self.power <= 1:
+                raise ValueError(f"Sampler: power must lie in 0 < power <= 1, got {self.power}")
 
     @property
     def n_draws(self) -> int:
@@ -90,13 +80,13 @@ class Sampler:
 
     @property
     def n_configs(self) -> int:
-        """Configurations in flight: all replicas of all walkers."""
-        return self.n_walkers * self.n_replicas
+        """Configurations in flight: one of each walker."""
+        return self.n_walkers
 
     def draw(
         self, problem: Problem, point: Point, stream: int, jacobian: Wanted = True
     ) -> tuple[Snapshot, Point, SampleInfo]:
-        """Draw from |psi|^2 by chains that go on from `point.configs` (W * R, N), walker by walker.
+        """Draw from |psi|^2 by chains that go on from `point.configs` (W, N), walker by walker.
 
         Random numbers have the address (seed, stream, sweep, walker, move), so the chain is a
         function of the arguments.  Cost: n_burn + n_draws * n_thin sweeps and n_draws measurements
@@ -116,7 +106,7 @@ class Sampler:
         power = self._power(problem.ansatz, point)
         xp = array_namespace(point.theta, point.configs)
         ansatz = problem.ansatz
-        parts = chunks(self.n_walkers, ansatz, xp, self.chunk, self.n_replicas)
+        parts = chunks(self.n_walkers, ansatz, xp, self.chunk)
         run = _Chunk(
             self, ansatz, point, tables_in(problem.targets, xp), tables_in(problem.moves, xp),
             (problem.seed, stream), power, jacobian,
@@ -155,7 +145,7 @@ class Sampler:
 
     def _follows(self, ansatz: Ansatz) -> bool:
         """Whether the power is one that follows the state."""
-        return self.power == "auto" and self.n_replicas == 1 and ansatz.tempered
+        return self.power == "auto" and ansatz.tempered
 
     def _power(self, ansatz: Ansatz, point: Point) -> float:
         """The power of this draw."""
@@ -199,15 +189,15 @@ class Sampler:
         )
 
     def _check(self, ansatz: Ansatz, configs: Array) -> None:
-        if self.n_replicas > 1 or self.power not in ("auto", 1.0):
-            tempered(ansatz, "n_replicas" if self.n_replicas > 1 else "power")
+        if self.power not in ("auto", 1.0):
+            require_tempered(ansatz)
         expected = (self.n_configs, ansatz.lattice.n_sites)
         if tuple(configs.shape) != expected:
             raise ValueError(
-                f"sample: the sampler moves {self.n_walkers} walkers of {self.n_replicas} "
-                f"replicas, so configs must have shape {expected}, got {tuple(configs.shape)}. "
-                "To measure with a sampler of its own, give it the n_walkers and n_replicas of the "
-                "optimisation (and any n_samples), or make another VMC with it from theta"
+                f"sample: the sampler moves {self.n_walkers} walkers, so configs must have shape "
+                f"{expected}, got {tuple(configs.shape)}. To measure with a sampler of its own, "
+                "give it the n_walkers of the optimisation (and any n_samples), or make another "
+                "VMC with it from theta"
             )
 
 
@@ -234,14 +224,11 @@ class _Chunk:
     together: int  #: sweeps in one call, of an ansatz that walks
 
     def __call__(self, chunk: range) -> _ChunkResult:
-        n_replicas = self.sampler.n_replicas
-        rows = range(chunk.start * n_replicas, chunk.stop * n_replicas)
-        walkers = self.ansatz.start(self.point.theta, self.point.configs[rows.start : rows.stop, :])
-        if n_replicas == 1 and self.ansatz.walks:
-            return self._walked(self.ansatz, chunk, walkers)
-        return self._swept(chunk, rows, walkers)
+        configs = self.point.configs[chunk.start : chunk.stop, :]
+        walkers = self.ansatz.start(self.point.theta, configs)
+        return (self._walked if self.ansatz.walks else self._swept)(chunk, walkers)
 
-    def _walked(self, ansatz: Ansatz, chunk: range, walkers: Walkers) -> _ChunkResult:
+    def _walked(self, chunk: range, walkers: Walkers) -> _ChunkResult:
         """Several sweeps in one call, and one measurement of the draws among them."""
         sampler, theta, n_walkers = self.sampler, self.point.theta, len(chunk)
         seed, stream = self.stream
@@ -256,9 +243,9 @@ class _Chunk:
         for begin in range(0, n_sweeps, length):
             passes = range(begin, min(begin + length, n_sweeps))
             numbers = uniforms_of_passes(seed, (stream, passes), chunk, len(self.moves), xp=xp)
-            found, info = ansatz.walk(theta, walkers, self.moves, numbers, self.power)
-            proposed = proposed + _summed(info.proposed, 1)
-            accepted = accepted + _summed(info.accepted, 1)
+            found, info = self.ansatz.walk(theta, walkers, self.moves, numbers, self.power)
+            proposed = proposed + _summed(info.proposed)
+            accepted = accepted + _summed(info.accepted)
             walkers = _after(found, n_walkers, [len(passes) - 1])
             if sampler.n_burn - 1 in passes:
                 _check_support(
@@ -275,9 +262,9 @@ class _Chunk:
             progress.tell(passes.stop / n_sweeps)
         return _ChunkResult(walkers.configs, draws, proposed, accepted)
 
-    def _swept(self, chunk: range, rows: range, walkers: Walkers) -> _ChunkResult:
+    def _swept(self, chunk: range, walkers: Walkers) -> _ChunkResult:
         """One sweep after another, and a measurement after every draw."""
-        sampler, n_replicas = self.sampler, self.sampler.n_replicas
+        sampler = self.sampler
         xp = array_namespace(self.point.configs)
         draws: list[Snapshot] = []
         proposed = accepted = np.zeros(len(MOVE_KINDS))
@@ -285,48 +272,28 @@ class _Chunk:
         units = sampler.n_burn + sampler.n_draws * (sampler.n_thin + 1)  # a draw is one more
         for draw in range(-1, sampler.n_draws):
             for _ in range(sampler.n_thin if draw >= 0 else sampler.n_burn):
-                walkers, info = self._sweep(walkers, rows, n_sweeps, xp)
-                proposed = proposed + _summed(info.proposed, n_replicas)
-                accepted = accepted + _summed(info.accepted, n_replicas)
+                walkers, info = self._sweep(walkers, chunk, n_sweeps, xp)
+                proposed = proposed + _summed(info.proposed)
+                accepted = accepted + _summed(info.accepted)
                 n_sweeps += 1
                 progress.tell((n_sweeps + len(draws)) / units)
             if draw < 0:
                 _check_support(walkers, chunk, sampler.n_burn)
                 continue
-            walkers, snapshot = self._measured(walkers)
+            walkers, snapshot = self._seen(walkers)
             draws.append(snapshot)
         return _ChunkResult(walkers.configs, draws, proposed, accepted)
 
     def _sweep(
-        self, walkers: Walkers, rows: range, number: int, xp: Any
+        self, walkers: Walkers, chunk: range, number: int, xp: Any
     ) -> tuple[Walkers, SweepInfo]:
-        """One sweep, and the exchanges between replicas after it."""
-        theta, n_replicas = self.point.theta, self.sampler.n_replicas
+        theta = self.point.theta
         seed, stream = self.stream
-        numbers = uniforms(seed, (stream, number), rows, len(self.moves), xp=xp)
-        if n_replicas == 1 and self.power == 1:
+        numbers = uniforms(seed, (stream, number), chunk, len(self.moves), xp=xp)
+        if self.power == 1:
             return self.ansatz.sweep(theta, walkers, self.moves, numbers)
-        power = powers(len(rows) // n_replicas, n_replicas, xp) * self.power
-        walkers, info = tempered(self.ansatz, "power").tempered_sweep(
-            theta, walkers, self.moves, numbers, power
-        )
-        if n_replicas > 1:
-            numbers = uniforms(seed, (stream, EXCHANGE_PASS + number), rows, 1, xp=xp)
-            remembers = walkers.cache is not None
-            walkers = exchanged(walkers, n_replicas, number % 2 == 1, numbers)
-            if remembers:
-                walkers = self.ansatz.start(theta, walkers.configs)
-        return walkers, info
-
-    def _measured(self, walkers: Walkers) -> tuple[Walkers, Snapshot]:
-        """Measure all walkers, or the coldest replica of each, which leaves the others alone."""
-        theta, n_replicas = self.point.theta, self.sampler.n_replicas
-        if n_replicas == 1:
-            return self._seen(walkers)
-        measured = coldest(walkers, n_replicas)
-        if walkers.cache is not None:
-            measured = self.ansatz.start(theta, measured.configs)
-        return walkers, self._seen(measured)[1]
+        power = xp.full((len(chunk),), self.power, dtype=xp.float64)
+        return self.ansatz.tempered_sweep(theta, walkers, self.moves, numbers, power)
 
     def _seen(self, walkers: Walkers) -> tuple[Walkers, Snapshot]:
         theta, jacobian = self.point.theta, self.jacobian
@@ -359,10 +326,9 @@ def _after(found: Walkers, n_walkers: int, sweeps: list[int]) -> Walkers:
     return Walkers(xp.take(found.configs, rows, axis=0), found.amplitude.take(rows))
 
 
-def _summed(counts: Array, n_replicas: int) -> np.ndarray:
-    """Counts (kinds,) of the coldest replicas together, on the host."""
-    xp = array_namespace(counts)
-    return to_host(xp.sum(counts[::n_replicas, :], axis=0))
+def _summed(counts: Array) -> np.ndarray:
+    """Counts (kinds,) of all walkers together, on the host."""
+    return to_host(array_namespace(counts).sum(counts, axis=0))
 
 
 def _check_support(walkers: Walkers, chunk: range, n_burn: int) -> None:

@@ -92,7 +92,7 @@ def check_configs(operator: Operator, configs: Array, n_configs: int) -> None:
     if tuple(shape) != expected:
         raise ValueError(
             f"configs: shape {tuple(shape)}, expected {expected}: a row of local states for each "
-            "walker of the sampler (and each of its replicas)"
+            "walker of the sampler"
         )
     xp = array_namespace(configs)
     if not xp.isdtype(configs.dtype, "integral"):

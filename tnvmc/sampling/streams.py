@@ -1,7 +1,7 @@
 """Addresses of random numbers below the seed: no two purposes of a run share one.
 
 Steps of an optimisation use their own number, which stays below 2^31.  Within a stream numbers are
-told apart by sweep (or `EXCHANGE_PASS` + sweep, `DRAW_PASS`), walker and move.
+told apart by sweep (or `DRAW_PASS`), walker and move.
 """
 
 from __future__ import annotations
@@ -31,9 +31,6 @@ KEPT = CHOICE + 8
 """+ 0 to 2: samples of states that a run is kept orthogonal to, for its steps, for a measurement,
 and for their energies.
 """
-
-EXCHANGE_PASS = 2**30
-"""First pass of exchanges between replicas; no chain makes as many sweeps."""
 
 DRAW_PASS = 2**31
 """Pass of direct draws; their pilot takes the next one."""

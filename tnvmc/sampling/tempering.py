@@ -1,10 +1,7 @@
-"""Chains that sample powers of |psi|^2: ladders of parallel tempering, and draws with weights.
+"""Chains that sample powers of |psi|^2, with weights that restore it.
 
-A chain of the plain |psi|^2 can get stuck where |psi|^2 has several separate maxima; one that
-samples |psi|^(2 p) with a small power p walks between them.  Replica k of R in a ladder has the
-power (R - k) / R, and after each sweep neighbours exchange their configurations with the
-probability that keeps the distribution of the ladder (Hukushima and Nemoto, J. Phys. Soc. Jpn. 65,
-1604 (1996)).  Only replica 0, of power 1, is measured.
+A chain of the plain |psi|^2 hardly visits configurations where psi is small, so their signs stay
+those of the start; one that samples |psi|^(2 p) with p < 1 does.
 """
 
 from __future__ import annotations
@@ -13,61 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Walkers
+from tnvmc.ansatz.protocol import Ansatz, LogAmplitude
 from tnvmc.backend.namespace import array_namespace, to_host
 
 Array = Any
 
 
-def powers(n_ladders: int, n_replicas: int, xp: Any) -> Array:
-    """Power of each walker, (n_ladders * n_replicas,): 1 down to 1/R, ladder by ladder."""
-    falling = xp.arange(n_replicas, 0, -1, dtype=xp.float64) / n_replicas
-    return xp.tile(falling, (n_ladders,))
-
-
-def tempered(ansatz: Ansatz, setting: str) -> Ansatz:
-    """The ansatz, as one whose sweeps know powers; raises ValueError where they know 1 only."""
+def require_tempered(ansatz: Ansatz) -> None:
+    """Raise ValueError for a state whose sweeps sample |psi|^2 alone."""
     if not ansatz.tempered:
         raise ValueError(
-            f"sampler.{setting}: the sweeps of a {type(ansatz).__name__} sample |psi|^2 alone, "
-            f"so it cannot be tempered; take {setting} = 1"
+            f"sampler.power: the sweeps of a {type(ansatz).__name__} sample |psi|^2 alone, "
+            "so it cannot be tempered; take power = 1"
         )
-    return ansatz
-
-
-def exchanged(walkers: Walkers, n_replicas: int, odd: bool, uniforms: Array) -> Walkers:
-    """Walkers (L * R) after neighbours in each ladder have exchanged configurations, or have not.
-
-    Replicas (0, 1), (2, 3), ... meet, or (1, 2), (3, 4), ... when `odd`.  `uniforms` has shape
-    (L * R, 1); that of the pair's first replica decides.  What an ansatz remembers of its walkers
-    is not exchanged, so it must remember nothing.
-    """
-    xp = array_namespace(uniforms)
-    n_walkers = walkers.configs.shape[0]
-    log_abs = walkers.amplitude.log_abs
-    place = xp.arange(n_walkers)
-    replica = place % n_replicas
-    first = (replica % 2 == int(odd)) & (replica < n_replicas - 1)
-    above = xp.where(first, place + 1, place)
-    # psi = 0 counts as the smallest amplitude: it is handed to the smaller power.
-    lowest = float(xp.finfo(log_abs.dtype).min) / 4
-    finite = xp.where(xp.isfinite(log_abs), log_abs, xp.full_like(log_abs, lowest))
-    gain = 2.0 / n_replicas * (xp.take(finite, above, axis=0) - finite)
-    swaps = first & (uniforms[:, 0] < xp.exp(xp.minimum(gain, xp.zeros_like(gain))))
-    taken = xp.where(swaps, place + 1, place)
-    given = xp.concat([xp.zeros((1,), dtype=xp.bool), swaps[:-1]])
-    source = xp.where(given, place - 1, taken)
-    phase, log_abs = (xp.take(part, source, axis=0) for part in (walkers.amplitude.phase, log_abs))
-    return Walkers(xp.take(walkers.configs, source, axis=0), LogAmplitude(phase, log_abs))
-
-
-def coldest(walkers: Walkers, n_replicas: int) -> Walkers:
-    """The walkers of power 1, one of each ladder."""
-    amplitude = walkers.amplitude
-    return Walkers(
-        walkers.configs[::n_replicas, :],
-        LogAmplitude(amplitude.phase[::n_replicas], amplitude.log_abs[::n_replicas]),
-    )
 
 
 SHARE = 0.5

@@ -46,31 +46,26 @@ def split(n: int, size: int) -> list[range]:
     return [range(begin, min(begin + size, n)) for begin in range(0, n, size)]
 
 
-def chunks(
-    n: int, ansatz: Ansatz, xp: Any = np, size: int | None = None, n_replicas: int = 1
-) -> list[range]:
+def chunks(n: int, ansatz: Ansatz, xp: Any = np, size: int | None = None) -> list[range]:
     """Chunks of n walkers, of at most `size`; the same for any number of workers.
 
     Without a size: on the host what the ansatz wants, but at most half of the walkers, so that
     two workers have work, unless it has threads of its own; on a GPU as many as fit into its free
-    memory, in 1, 2, 4, ... equal chunks, so that a little more or less of it changes nothing.  Each
-    walker counts `n_replicas` times.  Where the numbers of a walker do not depend on its chunk
-    (`Execution.apart`), chunks are of about equal size and as many for each of two workers on each
-    rank; else they are those of one process.
+    memory, in 1, 2, 4, ... equal chunks, so that a little more or less of it changes nothing.
+    Where the numbers of a walker do not depend on its chunk (`Execution.apart`), chunks are of
+    about equal size and as many for each of two workers on each rank; else they are those of one
+    process.
     """
     wanted = ansatz.execution
     if size is None and is_gpu(xp) and wanted.bytes_per_walker is not None:
         beside = ranks_per_device(in_use(), xp)
-        n_chunks, fit = (
-            in_use().size,
-            walkers_that_fit(beside * wanted.bytes_per_walker * n_replicas),
-        )
+        n_chunks, fit = in_use().size, walkers_that_fit(beside * wanted.bytes_per_walker)
         while n_chunks * fit < n:
             n_chunks *= 2
         return split(n, -(-n // n_chunks))
     if size is not None:
         return split(n, size)
-    fit = -(-(wanted.chunk or DEFAULT_CHUNK) // n_replicas)
+    fit = wanted.chunk or DEFAULT_CHUNK
     if wanted.own_threads or not wanted.apart:
         return split(n, min(fit, n if wanted.own_threads else -(-n // 2)))
     n_workers = 2 * in_use().size

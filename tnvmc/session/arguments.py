@@ -251,7 +251,7 @@ def _warn_of_ranks(sampler: Samples, ansatz: Ansatz, ranks: Ranks) -> None:
     if not isinstance(sampler, Sampler):
         return
     with using_ranks(ranks):
-        parts = chunks(sampler.n_walkers, ansatz, np, sampler.chunk, sampler.n_replicas)
+        parts = chunks(sampler.n_walkers, ansatz, np, sampler.chunk)
     if len(parts) < ranks.size:
         warnings.warn(
             f"VMC: {sampler.n_walkers} walkers in {len(parts)} chunks leave "

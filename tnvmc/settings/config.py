@@ -94,9 +94,6 @@ class SamplerSettings(Section):
     n_burn: NonNegative = 1
     """Sweeps before the first sample of a step; chains go on from step to step, so one does. A
     sweep proposes every move once."""
-    n_replicas: Positive = 1
-    """Chains of parallel tempering for each walker; only the coldest is measured. For chains that
-    get stuck; the number of sweeps is multiplied by it. With `metropolis` only."""
     chunk: Positive | None = None
     """Walkers in one batch; changes only speed and memory. Default: what fits into the cache, 16 to
     128."""
@@ -104,7 +101,7 @@ class SamplerSettings(Section):
     """Below 1, chains sample |psi|^(2 power) in the optimisation, with weights that restore
     |psi|^2. So rare configurations are drawn, and their signs can change. "auto" chooses the power
     at which the effective number of samples is half of their number. The measurement samples
-    |psi|^2. With `metropolis` only. Default: "auto"; 1 with replicas."""
+    |psi|^2. With `metropolis` only. Default: "auto"."""
     magnetisation: StrictInt | None = None
     """Twice the total Sz of the sector that is sampled. Default: 0. Refused if the
     Hamiltonian does not conserve Sz."""

@@ -63,7 +63,7 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
     sector = None
     if operator is not None and operator.conserves_magnetisation and operator.replacements:
         sector = sampler.magnetisation or 0
-    chains = settings.sampler_kind == "metropolis" and sampler.n_replicas == 1
+    chains = settings.sampler_kind == "metropolis"
     defaults: dict[str, dict[str, Any]] = {
         "ansatz": _of_ansatz(ansatz, operator),
         "contraction": {"scheme": "src", "chi": chi} if ansatz.is_contracted else {},

@@ -97,17 +97,14 @@ def _of_samplers(settings: Settings) -> Iterator[Rule]:
     drawn = ansatz.is_contracted or ansatz.leading.is_autoregressive
     why = f"{a_state} cannot be drawn from directly; take 'metropolis'"
     yield kind == "direct" and not drawn, "sampler.kind", why, kind
-    replicas, powered = sampler.n_replicas > 1, sampler.power not in (1, None, "auto")
-    for key, is_given in {"n_replicas": replicas, "power": powered}.items():
-        yield is_given and not chains, f"sampler.{key}", CHAINS_ONLY, getattr(sampler, key)
+    powered = sampler.power not in (1, None, "auto")
+    yield powered and not chains, "sampler.power", CHAINS_ONLY, sampler.power
     why = f"{CHAINS_ONLY}: nothing else makes moves"
     yield sampler.moves is not None and not chains, "sampler.moves", why
     if sampler.n_samples == "auto":
         yield not chains, "sampler.n_samples", GROWS_IN_CHAINS, "auto"
         fixed = not settings.stage and not _follows(settings)
         yield fixed, "sampler.n_samples", GROWS, "auto"
-    why = "goes with n_replicas = 1 only; replicas have their own"
-    yield replicas and powered, "sampler.power", why, sampler.power
 
 
 def _of_sharing(settings: Settings) -> Iterator[Rule]:
@@ -187,7 +184,7 @@ def _of_symmetries(settings: Settings) -> Iterator[Rule]:
         yield inner and state.symmetrise, f"{key}.symmetrise", why
     still = settings.lattice.boundary == "open"
     yield still and "translation" in measured, "measure.symmetrise", NO_TRANSLATIONS
-    drawn, replicas = settings.sampler_kind == "direct", sampler.n_replicas
+    drawn = settings.sampler_kind == "direct"
     on_first = getattr(ansatz, "sweeps", "both")
     on_first = on_first == "first" or (on_first is None and ansatz.is_contracted)
     not_drawn = f"{NOT_DRAWN}; take sampler.kind = 'metropolis' (or 'enumerate')"
@@ -195,11 +192,9 @@ def _of_symmetries(settings: Settings) -> Iterator[Rule]:
     if measured:
         yield drawn, "measure.symmetrise", not_drawn
         yield on_first, "measure.symmetrise", UNWEIGHTED
-        yield replicas > 1, "sampler.n_replicas", not_tempered, replicas
     if not ansatz.symmetrise:
         return
     yield drawn, "sampler.kind", not_drawn, "direct"
-    yield replicas > 1, "sampler.n_replicas", not_tempered, replicas
     yield sampler.power not in (None, 1, "auto"), "sampler.power", not_tempered, sampler.power
     yield on_first, "ansatz.symmetrise", UNWEIGHTED
     yield still and "translation" in ansatz.symmetrise, "ansatz.symmetrise", NO_TRANSLATIONS

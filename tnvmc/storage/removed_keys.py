@@ -16,7 +16,7 @@ _REMOVED: Mapping[str, Mapping[str, Any]] = {
     "measure": {"ladder": _ANY},
     "optimizer": dict.fromkeys(("averaged_up_to", "clip", "stages"), _ANY),
     "run": {"checkpoint_every": _ANY},
-    "sampler": {"n_thin": 1, "precision": _ANY},
+    "sampler": {"n_replicas": 1, "n_thin": 1, "precision": _ANY},
     "stage": dict.fromkeys(("evolve", "final_learning_rate", "schedule"), _ANY),
 }  # fmt: skip
 """Keys by section, with the value that every state now has; `_ANY` where no state depends on it."""
