@@ -114,7 +114,6 @@ CROSSINGS: dict[str, dict[str, Any]] = {
     "zipup": {**HEISENBERG, "ansatz": {"D": 3}, "contraction": {"scheme": "zipup", "chi": 6}},
     "exact_scheme": {**HEISENBERG, "ansatz": {"D": 2}, "contraction": {"scheme": "exact"}},
     "single_precision": {**HEISENBERG, "ansatz": {"D": 3, "dtype": "float32"}},
-    "rounded": {**HEISENBERG, "ansatz": {"D": 3}, "optimizer": {"precision": "single"}},
     "adam": {**HEISENBERG, "ansatz": {"D": 2}, "optimizer": {"kind": "adam"}},
     "random_sign": {**HEISENBERG, "ansatz": {"D": 2}, "optimizer": {"kind": "random_sign"}},
     "sr_fixed_rate": {

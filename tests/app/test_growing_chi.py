@@ -112,10 +112,9 @@ def test_a_stage_goes_on_with_the_chi_of_the_same_state_and_begins_anew_with_ano
 
 
 @pytest.mark.whole
-def test_a_limit_of_a_file_is_kept(tmp_path: Path) -> None:
-    folder = run(tmp_path, SETTINGS, "contraction.largest_chi=3")
-    assert chis(folder) == [2, 3, 3, 3, 3, 3]
-    resume_run(folder, ["contraction.chi=2", "optimizer.steps=7"])
+def test_a_number_ends_the_growth(tmp_path: Path) -> None:
+    folder = run(tmp_path, SETTINGS, "optimizer.steps=2")
+    resume_run(folder, ["contraction.chi=2", "optimizer.steps=3"])
     assert chis(folder)[-1] == 2
     told = read_json(folder / "result.json")["chi_of_steps"]
     assert [each["chi"] for each in told] == [2, 3, 2]
@@ -123,23 +122,21 @@ def test_a_limit_of_a_file_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.whole
 def test_a_sum_over_all_configurations_takes_the_limit(tmp_path: Path) -> None:
-    changes = "sampler.kind=enumerate", "contraction.largest_chi=3", "lattice.shape=[2, 3]"
+    changes = "sampler.kind=enumerate", "lattice.shape=[2, 3]"
     folder = run(tmp_path, SETTINGS, *changes)
-    assert chis(folder) == [3] * 6
-    assert read_json(folder / "result.json")["chi"] == 6
+    assert chis(folder) == [4] * 6
+    assert read_json(folder / "result.json")["chi"] == 8
 
 
-@pytest.mark.parametrize("largest", [4, 7])
-def test_a_run_from_python_is_described_by_it(tmp_path: Path, largest: int) -> None:
+def test_a_run_from_python_is_described_by_it(tmp_path: Path) -> None:
     hamiltonian = heisenberg(square(4, 4))
-    ansatz = PEPS(hamiltonian.lattice, 2, scheme=SRC(largest))
+    ansatz = PEPS(hamiltonian.lattice, 2, scheme=SRC(4))
     vmc = VMC(hamiltonian, ansatz, Sampler(8, threads=1), chi="auto")
     vmc.run(2, out=tmp_path / "run")
     loaded = load_run(tmp_path / "run")
     assert loaded.settings is not None and loaded.settings.contraction.chi == "auto"
-    assert loaded.settings.contraction.largest_chi == (None if largest == 4 else largest)
     assert loaded.own == [] and chi_of(loaded.vmc.problem.ansatz) == chi_of(vmc.problem.ansatz)
-    assert chi_of(loaded.vmc.ansatz) == largest
+    assert chi_of(loaded.vmc.ansatz) == 4
     measured = vmc.measure(out=tmp_path / "run")
     assert (
         read_json(tmp_path / "run" / "result.json")["chi"]

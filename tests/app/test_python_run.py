@@ -276,7 +276,6 @@ DESCRIBED: dict[str, Callable[[], VMC]] = {
     "all": lambda: VMC(H, PEPS(H.lattice, 2), Enumerate(threads=1), SR(memory=0.0)),
     "constant": lambda: made(learning_rate=Constant(0.1)),
     "cosine": lambda: made(learning_rate=Cosine(0.1, 0.01, 5)),
-    "moves": lambda: made(moves=["exchanges"]),
     "sector": lambda: made(magnetisation=2),
     "kinds": lambda: VMC(
         heisenberg(from_bonds((2, 2), {"nearest": [(1, 0), (1, 2), (2, 3)], "far": [(0, 3)]})),
@@ -299,6 +298,8 @@ OWN: dict[str, tuple[Callable[[], VMC], list[str]]] = {
     "clip": (lambda: VMC(H, PEPS(H.lattice, 2), FEW, SR(clip=5.0)), ["optimizer"]),
     "shorter": (lambda: made(learning_rate=Cosine(0.1, 0.01, 4)), ["learning_rate"]),
     "walkers": (lambda: made(configs=made().state.here.configs), ["configs"]),
+    "moves": (lambda: made(moves=["exchanges"]), ["moves"]),
+    "limit": (lambda: VMC(H, PEPS(H.lattice, 2, scheme=SRC(7)), FEW, chi="auto"), ["ansatz"]),
     "sum": (lambda: VMC(H + H, PEPS(H.lattice, 2), FEW), ["hamiltonian"]),
 }
 

@@ -24,7 +24,7 @@ STAGES = {**BASE, "stage": [{"D": 3}, {"D": 2}]}
     [
         (BASE, "ansatz.d=3", "ansatz.d: unknown key; did you mean 'D'?"),
         (BASE, "ansatz.chi=8", "ansatz.chi: unknown key; it belongs to [contraction]"),
-        (BASE, "contraction.x=8", "contraction.x: unknown key; known are scheme, chi, largest_chi"),
+        (BASE, "contraction.x=8", "contraction.x: unknown key; known are scheme, chi"),
         (BASE, "ansatz.heads=2",
          "ansatz.heads: kind 'peps' has no such key; it takes dtype, init, init_noise, symmetrise, characters, D, bonds, sharing, edge, period"),
         (BASE, "hamiltonian.J2=0.5", "hamiltonian.J2: model 'heisenberg' has no such key; it takes J"),

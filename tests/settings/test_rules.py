@@ -189,26 +189,13 @@ def test_what_has_no_effect_is_refused() -> None:
     for value in (0, 2):
         found = told(data("peps", "tfim"), [f"sampler.magnetisation={value}"])
         assert found == [("sampler.magnetisation", "conflict", value)]
-    for kind in ("direct", "enumerate"):
-        changes = [f"sampler.kind={kind}", "sampler.moves=['exchanges']"]
-        assert told(data("peps"), changes) == [("sampler.moves", "conflict")]
     exact = ["contraction.scheme=exact", "contraction.chi=4"]
     assert told(data("peps"), exact) == [("contraction.chi", "conflict", 4)]
     grows = ["contraction.scheme=exact", "contraction.chi=auto"]
     assert told(data("peps"), grows) == [("contraction.chi", "conflict", "auto")]
-    for key, value in (("chi", "auto"), ("largest_chi", 4)):
-        found = told(data("mps"), [f"contraction.{key}={value}", "lattice.shape=[1,6]"])
-        assert found == [(f"contraction.{key}", "conflict", value)]
-    limited = ["contraction.chi=8", "contraction.largest_chi=4"]
-    assert told(data("peps"), limited) == [("contraction.chi", "conflict", 8)]
-    unused = ["contraction.scheme=exact", "contraction.largest_chi=4"]
-    assert told(data("peps"), unused) == [("contraction.largest_chi", "conflict", 4)]
-    for changes in (
-        ["contraction.largest_chi=4"],
-        ["contraction.largest_chi=8", "contraction.chi=8"],
-        ["contraction.chi=auto", "sampler.kind=enumerate"],
-    ):
-        assert validate(data("peps"), changes).ansatz.kind == "peps"
+    found = told(data("mps"), ["contraction.chi=auto", "lattice.shape=[1,6]"])
+    assert found == [("contraction.chi", "conflict", "auto")]
+    assert validate(data("peps"), ["contraction.chi=auto", "sampler.kind=enumerate"])
 
 
 def test_a_peps_needs_rows_and_columns() -> None:
@@ -221,13 +208,6 @@ def test_a_peps_needs_rows_and_columns() -> None:
     for right in ({"shape": [2, 3]}, {"bonds": [[0, 1], [1, 2], [0, 5]]}):
         assert complete(validate(data("peps", lattice=bonds | right)))
     assert complete(validate(data("rbm", lattice=bonds)))
-
-
-def test_moves_are_names_out_of_a_list() -> None:
-    (found,) = told(data("peps"), ["sampler.moves=['hops']"])
-    assert found[:2] == ("sampler.moves", "not_allowed")
-    (found,) = told(data("peps"), ["sampler.moves=[]"])
-    assert found[:2] == ("sampler.moves", "not_allowed")
 
 
 @pytest.mark.parametrize(("model", "sector"), [("heisenberg", 0), ("tfim", None)])

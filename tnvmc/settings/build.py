@@ -138,7 +138,7 @@ def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
         )
     contraction, shared, bonds = settings.contraction, None, ansatz.bonds
     chi = contraction.chi
-    most = contraction.largest_chi or default_chi(ansatz.D) if chi == "auto" else chi
+    most = default_chi(ansatz.D) if chi == "auto" else chi
     if ansatz.sharing:
         with errors_of("ansatz.sharing"):
             shared = sharing(operator, bonds=bonds, edge=ansatz.edge, period=ansatz.period or 1)
@@ -216,7 +216,7 @@ def build_sampler(settings: Settings, operator: Operator) -> Samples:
         return DirectSampler(
             sampler.n_samples, magnetisation=magnetisation, threads=threads, chunk=sampler.chunk
         )
-    chains = sampler.model_dump(exclude={"kind", "magnetisation", "moves"})
+    chains = sampler.model_dump(exclude={"kind", "magnetisation"})
     if sampler.n_samples == "auto":
         chains["n_samples"] = DEFAULT_SAMPLES  # VMC begins with another number
     return Sampler(**chains, threads=threads)
@@ -228,7 +228,7 @@ def build_optimizer(settings: Any) -> Any:
         solvers: Any = {"conjugate_gradients": ConjugateGradients, "cholesky": Cholesky}
         return SR(
             settings.diag_shift, settings.momentum, memory=settings.memory or 0.0,
-            reach=settings.reach, precision=settings.precision,
+            reach=settings.reach,
             solver=solvers.get(settings.solver, lambda: None)(),
         )  # fmt: skip
     rules: Any = {"gradient": GradientDescent, "random_sign": RandomSign, "adam": Adam}
@@ -267,7 +267,6 @@ def build_arguments(settings: Settings, operator: Operator, first_step: int = 0)
         "chi": "auto" if settings.contraction.chi == "auto" else None,
         "seed": settings.run.seed,
         "magnetisation": settings.sampler.magnetisation,
-        "moves": settings.sampler.moves,
         "device": settings.run.device,
     }
 

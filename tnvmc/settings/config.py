@@ -53,11 +53,9 @@ class ContractionSettings(Section):
     without truncation, for small systems. Networks are not contracted. Default: `src`."""
     chi: ChiOfSteps | None = None
     """Bond dimension of the boundary matrix product states. "auto" begins with 8, or D above that,
-    and grows when truncation may move the energy of a step by more than its error
+    and grows up to 2 D when truncation may move the energy of a step by more than its error
     ([decision 40](../decisions/040-growing-chi.md)). Default: 2 D, at least 4; "auto" from D = 5
     on, but for `enumerate`."""
-    largest_chi: Positive | None = None
-    """Limit of `chi`, which is "auto" if nothing is said of it. Default: 2 D, at least 4."""
 
 
 def default_chi(D: int) -> int:
@@ -74,8 +72,6 @@ DEFAULT_SAMPLES = 512
 """Samples per step where nothing is said."""
 
 NOT_DRAWN = "a symmetrised state cannot be drawn directly"
-
-Move = Literal["flips", "exchanges", "pair_flips", "terms"]
 
 
 class SamplerSettings(Section):
@@ -105,12 +101,6 @@ class SamplerSettings(Section):
     magnetisation: StrictInt | None = None
     """Twice the total Sz of the sector that is sampled. Default: 0. Refused if the
     Hamiltonian does not conserve Sz."""
-    moves: Annotated[tuple[Move, ...], Predicate(bool)] | None = None
-    """Moves of a sweep, with `metropolis` only: `flips` of single sites; `exchanges` of two sites,
-    which conserve the magnetisation; `pair_flips` of two sites, which do not; `terms`, the
-    off-diagonal terms of the Hamiltonian. Default: exchanges if the magnetisation is conserved,
-    otherwise flips and the moves of terms on several sites. Moves that cannot reach all
-    configurations are refused."""
 
 
 class MeasureSettings(Section):

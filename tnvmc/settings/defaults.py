@@ -174,7 +174,7 @@ def _chi(settings: Settings) -> int | Literal["auto"] | None:
         return contraction.chi
     D = state.D or 1
     grows = first_chi(D) < default_chi(D) and settings.sampler_kind != "enumerate"
-    return "auto" if grows or contraction.largest_chi else default_chi(D)
+    return "auto" if grows else default_chi(D)
 
 
 def _of_optimizer(optimizer: Any, draws: bool) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from tnvmc.optimize.rule import Rule
 from tnvmc.optimize.solve import Cholesky
 from tnvmc.optimize.sr import SR
 from tnvmc.settings.build import build_ansatz, build_optimizer, build_sampler, build_schedule
-from tnvmc.settings.config import SECTIONS, SamplerSettings, Settings, build_operator, default_chi
+from tnvmc.settings.config import SECTIONS, SamplerSettings, Settings, build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
 from tnvmc.settings.model_settings import build_lattice
@@ -95,7 +95,7 @@ def described(
     except ValueError:
         own = ["settings"]
     given = {
-        "moves": isinstance(vmc.given.moves, Mapping),
+        "moves": vmc.given.moves is not None,
         "configs": vmc.given.configs,
         "orthogonal_to": bool(vmc.method.orthogonal_to),
     }
@@ -177,14 +177,12 @@ def _ansatz(state: Any, init: str | None) -> Section:
 
 
 def _contraction(vmc: Made) -> Section:
-    scheme, most = vmc.ansatz.scheme, chi_of(vmc.ansatz)
+    scheme = vmc.ansatz.scheme
     if scheme is None:
         return {}
-    found = {"scheme": type(scheme).__name__.lower(), "chi": most}
+    found = {"scheme": type(scheme).__name__.lower(), "chi": chi_of(vmc.ansatz)}
     if vmc.state.controller(GrowingChi) is not None:
         found["chi"] = "auto"
-        if most != default_chi(vmc.ansatz.description().get("D") or 1):
-            found["largest_chi"] = most
     return found
 
 
@@ -198,9 +196,6 @@ def _sampler(vmc: Made) -> Section:
     }
     if vmc.state.controller(GrowingSamples) is not None:
         found["n_samples"] = "auto"
-    moves = vmc.given.moves
-    if moves is not None and not isinstance(moves, Mapping):
-        found["moves"] = list(moves)
     return found | {"magnetisation": vmc.method.problem.magnetisation}
 
 

@@ -66,11 +66,6 @@ class SRSettings(_Optimizer):
     parameters; slower with fewer. It ends at a relative residual of 0.05, and `memory` has no
     effect. "auto": `cholesky` up to 16384 samples or parameters, and for tensor networks up to 4095
     samples where `diag_shift` is 0.01 or more."""
-    precision: Literal["auto", "double", "single"] = "auto"
-    """Of the log-derivatives of tensor networks on a processor. `single` takes half of the memory;
-    what that may change in a direction is bounded at each step, and above a thousandth of its
-    length the run goes on in double. No effect up to 4096 parameters. "auto": `single` from a GiB
-    of them on, if the shift is large enough for the bound."""
 
 
 _RATES = {"gradient": 0.05, "random_sign": 0.005, "adam": 0.01}  # good for all models tried

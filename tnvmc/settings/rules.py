@@ -99,8 +99,6 @@ def _of_samplers(settings: Settings) -> Iterator[Rule]:
     yield kind == "direct" and not drawn, "sampler.kind", why, kind
     powered = sampler.power not in (1, None, "auto")
     yield powered and not chains, "sampler.power", CHAINS_ONLY, sampler.power
-    why = f"{CHAINS_ONLY}: nothing else makes moves"
-    yield sampler.moves is not None and not chains, "sampler.moves", why
     if sampler.n_samples == "auto":
         yield not chains, "sampler.n_samples", GROWS_IN_CHAINS, "auto"
         fixed = not settings.stage and not _follows(settings)
@@ -156,17 +154,8 @@ def _of_contractions(settings: Settings) -> Iterator[Rule]:
         yield chain and value == "auto", key, exact, "auto"
     untruncated = contracted and contraction.scheme == "exact"
     why = "scheme = 'exact' truncates nothing; leave it out"
-    for key in ("chi", "largest_chi"):
-        value = getattr(contraction, key)
-        yield untruncated and value is not None, f"contraction.{key}", why, value
-    most = contraction.largest_chi
-    if most is None or not contracted:
-        return
-    yield chain, "contraction.largest_chi", exact, most
-    why = f"above contraction.largest_chi = {most}; raise that, or take less"
-    for key, value in values.items():
-        limited = key not in ("contraction.largest_chi", "measure.chi") and isinstance(value, int)
-        yield limited and value > most, key, why, value
+    chi = contraction.chi
+    yield untruncated and chi is not None, "contraction.chi", why, chi
 
 
 def _of_symmetries(settings: Settings) -> Iterator[Rule]:
