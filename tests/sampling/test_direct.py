@@ -39,7 +39,7 @@ def make_theta(peps: PEPS, seed: int = 0) -> np.ndarray:
 
 
 def drawer(peps: PEPS, theta: Any, chi: int, chi_mpo: int, floor: float = 1e-4) -> Drawer:
-    return Drawer.build(peps.tensors(theta), peps.filling, chi, chi_mpo, floor)
+    return Drawer.build(peps.tensors(theta), peps.embedding, chi, chi_mpo, floor)
 
 
 @settings(max_examples=20, deadline=None)

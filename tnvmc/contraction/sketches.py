@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -97,8 +98,7 @@ def _blurred_boundaries(
 
     `draw` says whether rows are absorbed upward, and which of several superpositions it is.
     """
-    rng = np.random.default_rng((scheme.seed, 1, *draw))
-    plain = SRC(scheme.chi, scheme.seed, "random")
+    rng, plain = np.random.default_rng((scheme.seed, 1, *draw)), _plain(scheme.chi, scheme.seed)
     xp = array_namespace(tables.numbers)
     only_state = xp.zeros((1, n_cols), dtype=xp.int8)
     boundary: BoundaryMPS | None = None
@@ -110,6 +110,12 @@ def _blurred_boundaries(
         boundary = plain.absorb(boundary, blurred, sketch)
         found.append(boundary)
     return found
+
+
+@cache
+def _plain(chi: int, seed: int) -> SRC:
+    """The scheme that compresses boundaries of superpositions."""
+    return SRC(chi, seed, "random")
 
 
 def random_sketch(verticals: Sequence[int], rank: int, seed: Any, like: Array) -> Sketch:

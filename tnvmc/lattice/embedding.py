@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal
 
+from tnvmc.backend.namespace import array_namespace
 from tnvmc.lattice.lattice import LISTED, Lattice, Patch
+
+Array = Any
 
 UP, LEFT, DOWN, RIGHT = range(4)  # a leg's opposite is (leg + 2) % 4
 
@@ -50,6 +54,41 @@ class Embedding:
             column %= n_cols
         inside = 0 <= row < n_rows and 0 <= column < n_cols
         return row * n_cols + column if inside else None
+
+    @cached_property
+    def site_at(self) -> tuple[int, ...]:
+        """The site of each place, N where there is none."""
+        sites = {place: site for site, place in enumerate(self.places)}
+        return tuple(
+            sites.get(place, len(self.places)) for place in range(self.shape[0] * self.shape[1])
+        )
+
+    def filled(self, tensors: Sequence[Array]) -> list[Array]:
+        """Tensors of all places from those (d, up, left, down, right) of the sites.
+
+        A vacant place holds the local state 0 for certain, in bonds of size 1.
+        """
+        if not self.n_vacant:
+            return list(tensors)
+        xp = array_namespace(tensors[0])
+        empty = xp.zeros((tensors[0].shape[0], 1, 1, 1, 1), dtype=tensors[0].dtype)
+        empty[0, ...] = 1
+        return [tensors[site] if site < len(tensors) else empty for site in self.site_at]
+
+    def on_grid(self, configs: Array) -> Array:
+        """Configurations (B, places) from those (B, N) of the sites."""
+        if not self.n_vacant:
+            return configs
+        xp = array_namespace(configs)
+        nothing = xp.zeros((configs.shape[0], 1), dtype=configs.dtype)
+        return xp.take(xp.concat([configs, nothing], axis=1), xp.asarray(self.site_at), axis=1)
+
+    def off_grid(self, configs: Array) -> Array:
+        """Configurations (B, N) of the sites from those (B, places) of the grid."""
+        if not self.n_vacant:
+            return configs
+        xp = array_namespace(configs)
+        return xp.take(configs, xp.asarray(self.places), axis=1)
 
     def placed(self, patch: Patch) -> Patch:
         """The places of sites."""

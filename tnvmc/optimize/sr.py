@@ -169,12 +169,12 @@ class SR(Rule):
 
     def unsolved(self, info: Info) -> float | None:
         """Residual of iterations that ended above their tolerance."""
-        residual, solver = info.get("residual"), self.solver
+        if (residual := info.get("residual")) is None:
+            return None
+        solver = self.solver
         if not isinstance(solver, ConjugateGradients):
             solver = ConjugateGradients()
-        if residual is None or float(residual) <= solver.tolerance:
-            return None
-        return float(residual)
+        return float(residual) if float(residual) > solver.tolerance else None
 
     def direction(
         self,

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.peps.state import PEPS
-from tnvmc.ansatz.peps.vacancies import on_grid
 from tnvmc.backend import progress
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import to_host
@@ -28,6 +27,8 @@ from tnvmc.contraction.double_expectation import (
 from tnvmc.contraction.double_terms import TermsDoNotFit
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.exact import MEMORY_SHARE, available_bytes
+from tnvmc.lattice.embedding import Embedding
+from tnvmc.lattice.grids import square
 from tnvmc.operators.term import Operator
 from tnvmc.shown import Shown, Table, fixed
 from tnvmc.storage.identity import kind_in
@@ -162,11 +163,19 @@ def scan_double_layer(measured: Measured, when: When = None) -> DoubleLayerScan 
         return DoubleLayerScan((), operator.n_sites, operator.units, error.reason)
 
 
+def on_grid(operator: Operator, found: Embedding) -> Operator:
+    """Give the same terms on an open square lattice with a site at every place."""
+    if not found.n_vacant:
+        return operator
+    terms = tuple(replace(term, sites=found.placed(term.sites)) for term in operator.terms)
+    return replace(operator, lattice=square(*found.shape), terms=terms)
+
+
 def _points(measured: Measured, when: When) -> Iterator[DoubleLayerValue]:
     """Energies at one chi after another, until that is enough or too much."""
     energy = measured.measurement
     peps, sector = _state(measured), _sector(measured)
-    tensors = peps.filling.tensors(peps.tensors(to_host(measured.point.theta)))
+    tensors = peps.embedding.filled(peps.tensors(to_host(measured.point.theta)))
     tensors = [tensor.astype(np.result_type(tensor.dtype, np.float64)) for tensor in tensors]
     enough = max(_RESOLVED * energy.energy_error, _ROUNDING * abs(energy.energy))
     chosen = chosen_chis(when)

@@ -12,12 +12,11 @@ from tests.oracles import all_configs, config_index, exact_distribution
 from tnvmc import PEPS, SRC, VMC, Enumerate, Exact, exact_ground_state, heisenberg
 from tnvmc.ansatz.peps.draws import Drawer
 from tnvmc.ansatz.peps.starts.simple_update import evolved, simple_update
-from tnvmc.ansatz.peps.vacancies import Filling, on_grid
 from tnvmc.backend.random import uniforms
 from tnvmc.lattice import embedding, honeycomb, kagome
 from tnvmc.operators.models import tfim
 from tnvmc.sampling.moves import moves_for
-from tnvmc.trust.double_layer import scan_double_layer
+from tnvmc.trust.double_layer import on_grid, scan_double_layer
 from tnvmc.vmc.measurement import MeasurementPlan, measure
 
 UNCUT = 10**4
@@ -35,25 +34,25 @@ def amplitudes(peps: PEPS, theta: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_configurations_go_on_the_grid_and_come_back(xp: Any) -> None:
-    filling = Filling.of(embedding(kagome(3, 3)))
+    found = embedding(kagome(3, 3))
     configs = xp.asarray([[1, 2, 3, 4, 5, 6, 7, 8]])
-    whole = filling.configs(configs)
+    whole = found.on_grid(configs)
     assert [int(whole[0, place]) for place in range(9)] == [1, 2, 3, 4, 0, 5, 6, 7, 8]
-    back = filling.off(whole)
-    assert bool(xp.all(back == configs)) and not filling.whole
+    back = found.off_grid(whole)
+    assert bool(xp.all(back == configs)) and found.n_vacant == 1
 
 
 def test_draws_leave_vacant_places_out() -> None:
     peps = PEPS(kagome(3, 3), 2, scheme=Exact())
     theta = positive(peps)
     configs, psi = amplitudes(peps, theta)
-    drawer = Drawer.build(peps.tensors(theta), peps.filling, UNCUT, UNCUT, floor=0.0)
+    drawer = Drawer.build(peps.tensors(theta), peps.embedding, UNCUT, UNCUT, floor=0.0)
     q = np.exp(drawer.log_prob(configs))
     np.testing.assert_allclose(q, exact_distribution(psi), rtol=1e-8)
     drawn, log_prob = drawer(uniforms(1, (0, 0), range(200), 8))
     places = [config_index(config) for config in drawn]
     np.testing.assert_allclose(np.exp(log_prob), q[places], rtol=1e-8)
-    cut = Drawer.build(peps.tensors(theta), peps.filling, 1, 2)
+    cut = Drawer.build(peps.tensors(theta), peps.embedding, 1, 2)
     assert np.exp(cut.log_prob(configs)).sum() == pytest.approx(1, abs=ROUNDING)
 
 
@@ -97,7 +96,7 @@ def test_the_double_layer_agrees(magnetisation: int) -> None:
     assert scan.energy == pytest.approx(held.measurement.energy, rel=1e-6)
     assert {point.magnetisation for point in scan.points} == {magnetisation}
     whole = on_grid(operator, peps.embedding)
-    tensors = peps.filling.tensors(peps.tensors(theta))
+    tensors = peps.embedding.filled(peps.tensors(theta))
     exact = exact_energy(tensors, whole, magnetisation=magnetisation + 2)  # two vacant places
     assert exact == pytest.approx(held.measurement.energy, rel=ROUNDING)
 

@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.peps.vacancies import Filling
 from tnvmc.backend.linalg import normalise, orthonormal_basis
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.contraction.double_boundary import double_boundaries, scaled
 from tnvmc.contraction.row import BoundaryMPS
+from tnvmc.lattice.embedding import Embedding
 
 Array = Any
 
@@ -67,7 +67,7 @@ class Drawer:
     """
 
     columns: tuple[_Column, ...]  #: by place of the grid
-    filling: Filling
+    embedding: Embedding
     chi: int
     floor: float
 
@@ -75,7 +75,7 @@ class Drawer:
     def build(
         cls,
         tensors: Sequence[Array],
-        filling: Filling,
+        embedding: Embedding,
         chi: int,
         chi_mpo: int,
         floor: float = FLOOR,
@@ -87,7 +87,7 @@ class Drawer:
         if chi < 1:
             raise ValueError(f"Drawer: chi must be at least 1, got {chi}")
         xp = array_namespace(*tensors)
-        host, shape = [to_host(t) for t in filling.tensors(tensors)], filling.shape
+        host, shape = [to_host(t) for t in embedding.filled(tensors)], embedding.shape
         boundaries = double_boundaries(host, shape, chi_mpo)
         dtype = host[0].dtype
         columns = []
@@ -105,7 +105,7 @@ class Drawer:
                 (n_spins, down, right),
             )
             columns.append(column.moved(dtype, xp))
-        return cls(tuple(columns), filling, chi, floor)
+        return cls(tuple(columns), embedding, chi, floor)
 
     def __call__(self, uniforms: Array, guide: Guide | None = None) -> tuple[Array, Array]:
         """Draw configurations (B, N), int8, from uniform numbers (B, N); with them ln q (B,).
@@ -127,11 +127,11 @@ class Drawer:
         configs = xp.zeros((batch, n_sites), dtype=xp.int8)
         log_prob = xp.zeros((batch,), dtype=xp.float64)
         one = xp.ones((batch, 1, 1, 1), dtype=self.columns[0].site.dtype)
-        n_cols = self.filling.shape[1]
+        n_cols = self.embedding.shape[1]
         top = BoundaryMPS([one] * n_cols, log_prob)
         for first in range(0, len(self.columns), n_cols):
             strip = _DrawnRow(self.columns[first : first + n_cols], top, self.chi)
-            for site in self.filling.site_at[first : first + n_cols]:
+            for site in self.embedding.site_at[first : first + n_cols]:
                 weight = _positive(strip.conditionals(), self.floor)
                 if site == n_sites:  # a vacant place
                     strip.advance(xp.zeros((batch,), dtype=xp.int64))

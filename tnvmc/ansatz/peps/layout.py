@@ -15,7 +15,6 @@ from tnvmc.ansatz.files import scheme_in_file
 from tnvmc.ansatz.peps.rings import check_bonds, closed, opened
 from tnvmc.ansatz.peps.sharing import SharedTensors, Sharing
 from tnvmc.ansatz.peps.starts.tensors import bond_sizes
-from tnvmc.ansatz.peps.vacancies import Filling
 from tnvmc.ansatz.quimb import grid_to_quimb
 from tnvmc.backend.arguments import numeric_type, refuse, whole
 from tnvmc.backend.namespace import array_namespace, to_host
@@ -93,11 +92,6 @@ class TensorLayout:
     def row_bond(self) -> int:
         """Bond of a row when it is contracted: that of a ring carries its closing bond along."""
         return self.D**2 if self.rings else self.D
-
-    @cached_property
-    def filling(self) -> Filling:
-        """What puts sites on the whole grid."""
-        return Filling.of(self.embedding)
 
     @cached_property
     def shapes(self) -> list[tuple[int, int, int, int, int]]:
@@ -229,7 +223,7 @@ class TensorLayout:
                 "peps.tensors(theta) can be compared, legs (d, up, left, down, right)"
             )
         tensors = [to_host(tensor) for tensor in self.tensors(theta)]
-        whole = self.filling.tensors(tensors)
+        whole = self.embedding.filled(tensors)
         for place in self.lattice.vacant:
             whole[place] = whole[place][:1]
         return grid_to_quimb(whole, self.lattice.shape)
@@ -243,7 +237,7 @@ def open_rows(layout: TensorLayout, theta: Array) -> list[Array]:
 
 def on_grid(layout: TensorLayout, theta: Array) -> list[Array]:
     """Those of all places of the grid."""
-    return layout.filling.tensors(open_rows(layout, theta))
+    return layout.embedding.filled(open_rows(layout, theta))
 
 
 def jacobian_of(

@@ -157,7 +157,7 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
 
     def _views(self, theta: Array) -> Views:
         return self._latest.of(
-            theta, lambda own: Views(on_grid(self, own), self.filling, self.scheme, self.rings)
+            theta, lambda own: Views(on_grid(self, own), self.embedding, self.scheme, self.rings)
         )
 
     def _routes(self, targets: Targets) -> Routes:

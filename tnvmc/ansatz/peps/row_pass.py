@@ -23,11 +23,11 @@ import numpy as np
 
 from tnvmc.ansatz.peps.layers import Layers
 from tnvmc.ansatz.peps.strip_engine import ArrayStrips, RingStrips, StripEngine, StripState
-from tnvmc.ansatz.peps.vacancies import Filling
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.contraction.compiled import compiles
 from tnvmc.contraction.row import BoundaryMPS
 from tnvmc.contraction.schemes import Scheme
+from tnvmc.lattice.embedding import Embedding
 
 Array = Any
 T = TypeVar("T")
@@ -41,17 +41,17 @@ class Views:
     """The network of one theta by rows and by columns; each is laid out when first used."""
 
     tensors: Sequence[Array]  #: of all places of the grid
-    filling: Filling
+    embedding: Embedding
     scheme: Scheme
     rings: bool = False  #: whether the rows are rings
 
     @cached_property
     def _rows(self) -> StripEngine:
-        return strip_engine(self.tensors, self.filling.shape, self.scheme, self.rings)
+        return strip_engine(self.tensors, self.embedding.shape, self.scheme, self.rings)
 
     @cached_property
     def _columns(self) -> StripEngine:
-        shape = self.filling.shape
+        shape = self.embedding.shape
         return strip_engine(_transposed(self.tensors, shape), shape[::-1], self.scheme)
 
     def engine(self, by_columns: bool) -> StripEngine:
@@ -61,13 +61,14 @@ class Views:
 
     def places(self, configs: Array, by_columns: bool) -> Array:
         """Give configurations (B, N) of the sites as (B, places) in the order of a view."""
-        configs = self.filling.configs(configs)
-        return _transposed_configs(configs, self.filling.shape) if by_columns else configs
+        configs = self.embedding.on_grid(configs)
+        return _transposed_configs(configs, self.embedding.shape) if by_columns else configs
 
     def sites(self, configs: Array, by_columns: bool) -> Array:
         """Give configurations (B, places) of a view as (B, N) of the sites."""
-        shape = self.filling.shape[::-1]
-        return self.filling.off(_transposed_configs(configs, shape) if by_columns else configs)
+        if by_columns:
+            configs = _transposed_configs(configs, self.embedding.shape[::-1])
+        return self.embedding.off_grid(configs)
 
 
 def strip_engine(

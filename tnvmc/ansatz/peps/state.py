@@ -190,4 +190,4 @@ class PEPS(RowContraction):
         """What draws of one theta share: the double layer, contracted; by default with chi = D
         and chi_mpo = 2 D, for which weights on Heisenberg 8x8 are even to 1 % (D = 4)."""
         tensors, chi_mpo = open_rows(self, theta), chi_mpo or 2 * self.D
-        return Drawer.build(tensors, self.filling, chi or self.D, chi_mpo)
+        return Drawer.build(tensors, self.embedding, chi or self.D, chi_mpo)
