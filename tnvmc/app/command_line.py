@@ -44,20 +44,18 @@ def give_up_lost_streams() -> None:
 
 def explain(error: Exception) -> int:
     """Print errors that users can do something about; let others through with their traceback."""
-    told, failed = f"{error}", False
-    if isinstance(error, MemoryError):
-        told = f"not enough memory: {error}"
-    elif isinstance(error, OSError):  # of the system; mistakes of the program are others
-        told = f"{error.filename or 'output'}: {error.strerror or error}"
-    elif not isinstance(error, ValueError):
-        from tnvmc.app.run import DiskError, Interrupted
-        from tnvmc.vmc.step import OptimisationFailed
-
-        failed = isinstance(error, OptimisationFailed)
-        if not failed and not isinstance(error, DiskError | Interrupted):
-            raise error
-    lines = getattr(error, "lines", [told])
-    return complain(getattr(error, "exit_status", FAILED if failed else BAD_INPUT), *lines)
+    told = f"{error}"
+    match error:
+        case MemoryError():
+            told = f"not enough memory: {error}"
+        case OSError():  # of the system; mistakes of the program are others
+            told = f"{error.filename or 'output'}: {error.strerror or error}"
+        case ValueError():
+            pass
+        case _:
+            if not hasattr(error, "exit_status"):
+                raise error
+    return complain(getattr(error, "exit_status", BAD_INPUT), *getattr(error, "lines", [told]))
 
 
 def complain(status: int, *lines: str) -> int:

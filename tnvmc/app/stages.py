@@ -17,7 +17,7 @@ from tnvmc.ansatz.peps.starts.initial import from_simple_update
 from tnvmc.ansatz.peps.starts.other_sizes import of_next_stage
 from tnvmc.ansatz.peps.starts.simple_update import SimpleUpdateInfo
 from tnvmc.ansatz.protocol import Ansatz, chi_of
-from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
+from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.app.recording import save_measured
 from tnvmc.backend.process import uninterrupted
 from tnvmc.estimate.line_fit import reached
@@ -240,7 +240,7 @@ class StagedRun:
 
     def _first_vmc(self, blank: bool) -> VMC:
         settings = self.stage.settings
-        ansatz = build_ansatz(settings, self.operator)
+        ansatz: Any = build_ansatz(settings, self.operator)
         seed = settings.run.seed
         self._evolution_seconds = 0.0
         if self.stage.kind == "simple_update":
@@ -248,7 +248,7 @@ class StagedRun:
             started = perf_counter()
             n_steps = self.stage.evolve
             theta, self._evolution = from_simple_update(inner, self.operator, seed, n_steps)
-            if isinstance(ansatz, Symmetrised):
+            if settings.ansatz.symmetrise:
                 theta = ansatz.with_share(theta, seed)
             self._evolution_seconds = perf_counter() - started
         elif blank:

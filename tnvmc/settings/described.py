@@ -200,7 +200,7 @@ def _sampler(vmc: Made) -> Section:
 
 
 def _optimizer(rule: Rule) -> Section:
-    inner: Any = rule.rule if isinstance(rule, Paced) else rule
+    inner: Any = getattr(rule, "rule", rule)  # of one that is paced
     kind = type(inner).__name__
     found = {name: getattr(inner, name) for name in SRSettings.model_fields if hasattr(inner, name)}
     if "solver" in found:  # another one has no name in a file
@@ -240,7 +240,7 @@ def _differing(vmc: Made, settings: Settings) -> list[str]:
     if isinstance(rule, SR):
         shared = getattr(inner_state(vmc.ansatz), "shared", None) is not None
         rule = replace(rule, averaged_up_to=most_parameters(method.sampler.n_samples, shared))
-    rule = paced(rule, operator) if isinstance(method.rule, Paced) else rule
+    rule = paced(rule, operator) if _rate_of(vmc) == "auto" else rule
     same = {
         "ansatz": _same_state(build_ansatz(settings, operator), vmc.ansatz),
         "sampler": _same_sampler(build_sampler(settings, operator), vmc),

@@ -65,6 +65,8 @@ class FolderInUse(FolderError):
 class DiskError(Exception):
     """The disk refused a write: it is full, or not ours."""
 
+    exit_status = 2
+
 
 @contextmanager
 def disk_errors(path: Path, kind: type[Exception] = FolderError) -> Iterator[None]:

@@ -29,6 +29,8 @@ Array = Any
 class OptimisationFailed(ArithmeticError):
     """The energy stayed infinite or undefined, whatever was tried."""
 
+    exit_status = 1  # of the command
+
 
 @dataclass(frozen=True)
 class _Update:
