@@ -180,6 +180,28 @@ def test_the_folder_of_an_earlier_run_may_hold_keys_that_are_no_more(tmp_path: P
     assert [problem.key for problem in problems(read_toml(config))] == ["ansatz.second.stride"]
 
 
+@pytest.mark.parametrize(
+    ("sector", "own", "refused"),
+    [
+        ({"magnetisation": 2}, 2, []),
+        ({"magnetisation": 0}, False, ["ansatz.magnetisation"]),
+        ({"n_thin": 2}, False, ["sampler.n_thin"]),
+        ({"n_thin": 1, "n_replicas": 1}, False, []),
+    ],
+)
+def test_the_sector_of_a_network_was_a_key_of_its_own(
+    sector: dict[str, int], own: Any, refused: list[str], tmp_path: Path
+) -> None:
+    """It is dropped where it says what [sampler] says; 0 is a sector, and false is none."""
+    data = {**MINIMAL, "ansatz": {"kind": "made", "magnetisation": own}, "sampler": sector}
+    config = tmp_path / "config.toml"
+    config.write_text(tomli_w.dumps(data))
+    if refused:
+        assert [each.key for each in problems(read_toml(config))] == refused
+    else:
+        assert validate(read_toml(config)).ansatz.kind == "made"
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     broken = tmp_path / "broken.toml"
     broken.write_text("[lattice]\nshape = [4,\nkind 3\n")

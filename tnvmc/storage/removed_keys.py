@@ -28,7 +28,8 @@ def without_removed(config: Mapping[str, Any]) -> dict[str, Any]:
     A key that made another state than there is now stays, and is refused as any unknown one.
     """
     found = {name: part for name, part in config.items() if name != "guard"}
-    sampled = dict(found.get("sampler") or {}).get("magnetisation", False)
+    sampler = found.get("sampler")
+    sampled = sampler.get("magnetisation", False) if isinstance(sampler, Mapping) else False
     for section, removed in _REMOVED.items():
         if section in found:
             if section == "ansatz":  # of networks that are drawn from
@@ -43,5 +44,9 @@ def _cleaned(part: Any, removed: Mapping[str, Any]) -> Any:
         return [_cleaned(table, removed) for table in part]
     if not isinstance(part, Mapping):
         return part
-    kept = {k: v for k, v in part.items() if k not in removed or removed[k] not in (v, _ANY)}
+    kept = {k: v for k, v in part.items() if k not in removed or not _same(removed[k], v)}
     return kept | {key: _cleaned(kept[key], removed) for key in ("first", "second") if key in kept}
+
+
+def _same(known: Any, given: Any) -> bool:
+    return known is _ANY or repr(known) == repr(given)  # 0 is not false
