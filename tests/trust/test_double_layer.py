@@ -21,7 +21,8 @@ from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.session.vmc import VMC
 from tnvmc.trust import double_layer
-from tnvmc.trust.double_layer import LeftOut, agreement, scan_double_layer
+from tnvmc.trust.double_layer import LeftOut, scan_double_layer
+from tnvmc.trust.finished_run import APART, agreement
 from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
 
 ROUNDING = 1e-9
@@ -80,7 +81,7 @@ def test_a_sampled_energy_agrees_within_its_error() -> None:
     found = study(operator, Sampler(n_walkers=64, n_samples=512, threads=1)).converge((4, 8))
     (told,) = [each for each in found.diagnostics if each.code.startswith("double_layer")]
     assert (told.code, told.status) == ("double_layer_agrees", "good")
-    assert told.values["sigmas"] < double_layer.APART
+    assert told.values["sigmas"] < APART
     assert told.values["chi"] == [point.chi for point in found.double_layer.points]
     # the scan ends where chi no longer matters beside the sampled error
     assert found.double_layer.truncation < 0.1 * found.samples.points[-1].energy_error

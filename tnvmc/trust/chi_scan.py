@@ -23,7 +23,8 @@ from tnvmc.estimate.statistics import Estimate, difference, effective_samples, e
 from tnvmc.sampling.workers import measure_configs
 from tnvmc.shown import Shown, Table, data_frame, drawn, fixed, with_error
 from tnvmc.storage.identity import kind_in
-from tnvmc.trust.double_layer import DoubleLayerScan, agreement
+from tnvmc.trust.double_layer import DoubleLayerScan
+from tnvmc.trust.finished_run import agreement
 from tnvmc.vmc.measurement import Measured
 from tnvmc.vmc.results import finite_or_none
 

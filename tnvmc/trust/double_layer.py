@@ -6,7 +6,6 @@ projected on that sector first; elsewhere all of psi is meant.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -25,7 +24,6 @@ from tnvmc.contraction.double_expectation import (
     estimated_cost,
 )
 from tnvmc.contraction.double_terms import TermsDoNotFit
-from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.exact import MEMORY_SHARE, available_bytes
 from tnvmc.lattice.embedding import Embedding
 from tnvmc.lattice.grids import square
@@ -38,12 +36,9 @@ from tnvmc.vmc.results import finite_or_none
 MAX_SECONDS = 120.0
 """Longest time that a scan of the double layer takes unless it is asked for."""
 
-APART = 4.0
-"""Errors of both, that a sampled energy may lie off: chance does it once in 16 000 times."""
 
 _RESOLVED = 0.1  # of the sampled error: a change with chi that ends the scan
 _ROUNDING = 1e-9  # of the energy: a change that is none
-_SIGMA = 1e-6  # of the energy: what counts as the error of an enumeration
 _DOUBLINGS = 5
 _SHORTEST = 1e-3  # seconds: of a lattice of one site nothing is estimated
 
@@ -281,44 +276,3 @@ def _sector(measured: Measured) -> int | None:
             reason="sectors", n_sectors=len(sums),
         )  # fmt: skip
     return operator.n_sites * (operator.local_dim - 1) - 2 * int(sums[0])
-
-
-def agreement(
-    double_layer: Mapping[str, Any], energy: float, error: float | None, n_sites: int
-) -> Diagnostic:
-    """Tell whether a sampled energy and that of the double layer agree.
-
-    Args:
-        double_layer: `DoubleLayerScan.as_dict`.
-        energy: sampled (total).
-        error: of it; 0 or None where nothing was drawn.
-        n_sites: of the lattice.
-
-    Returns:
-        double_layer_agrees, double_layer_disagrees, double_layer_undecided where truncation is
-        larger than the sampled error or not known, or double_layer_left_out.
-    """
-    if double_layer["left_out"] is not None:
-        return Diagnostic("double_layer_left_out", "open", double_layer["left_out"])
-    other, truncation = double_layer["energy"], double_layer["truncation"]
-    sigma = error or _SIGMA * abs(energy)
-    known = other is not None and math.isfinite(energy) and math.isfinite(sigma)
-    sigmas = abs(energy - other) / math.hypot(sigma, truncation or 0.0) if known else None
-    values = finite_or_none(
-        {
-            "energy_per_site": None if other is None else other / n_sites,
-            "truncation_per_site": None if truncation is None else truncation / n_sites,
-            "sampled_per_site": energy / n_sites,
-            "sampled_error_per_site": None if error is None else error / n_sites,
-            "sigmas": sigmas,
-            "chi": [point["chi"] for point in double_layer["points"]],
-            "seconds": double_layer["seconds"],
-            "magnetisation": double_layer["magnetisation"],
-            "sector_weight": double_layer["sector_weight"],
-        }
-    )
-    if sigmas is not None and sigmas > APART:
-        return Diagnostic("double_layer_disagrees", "warning", values)
-    if sigmas is None or truncation is None or truncation > sigma:
-        return Diagnostic("double_layer_undecided", "open", values)
-    return Diagnostic("double_layer_agrees", "good", values)

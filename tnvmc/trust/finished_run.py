@@ -12,8 +12,8 @@ from typing import Any
 
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.line_fit import change_over_last_quarter, cost
-from tnvmc.trust.double_layer import agreement
 from tnvmc.trust.steps import SIGNIFICANT, good_lines, of_last_stage, unstable
+from tnvmc.vmc.results import finite_or_none
 
 Json = Mapping[str, Any]
 
@@ -26,6 +26,9 @@ _OF_MEASUREMENT = {
     "measured_energy_not_finite", "walkers_disagree",
 }  # fmt: skip
 """Codes of a measurement that results of earlier versions hold with their convergence alone."""
+
+APART = 4.0
+"""Errors of both, that a sampled energy may lie off: chance does it once in 16 000 times."""
 
 _RELATIVE = 1e-6  # of the energy: what counts as sigma where there is none (enumeration)
 _EVEN_WEIGHTS = 0.5  # effective part of the samples of a chi scan, at least
@@ -351,3 +354,42 @@ def _scanned(result: Json, points: Sequence[Json]) -> Iterator[Diagnostic]:
         if n_samples and point["effective_samples"] < even * n_samples:
             keys = ("chi", "drawn_at", "n_samples", "effective_samples")
             yield Diagnostic("uneven_weights", "warning", {key: point[key] for key in keys})
+
+
+def agreement(double_layer: Json, energy: float, error: float | None, n_sites: int) -> Diagnostic:
+    """Tell whether a sampled energy and that of the double layer agree.
+
+    Args:
+        double_layer: `DoubleLayerScan.as_dict`.
+        energy: sampled (total).
+        error: of it; 0 or None where nothing was drawn.
+        n_sites: of the lattice.
+
+    Returns:
+        double_layer_agrees, double_layer_disagrees, double_layer_undecided where truncation is
+        larger than the sampled error or not known, or double_layer_left_out.
+    """
+    if double_layer["left_out"] is not None:
+        return Diagnostic("double_layer_left_out", "open", double_layer["left_out"])
+    other, truncation = double_layer["energy"], double_layer["truncation"]
+    sigma = error or _RELATIVE * abs(energy)
+    known = other is not None and math.isfinite(energy) and math.isfinite(sigma)
+    sigmas = abs(energy - other) / math.hypot(sigma, truncation or 0.0) if known else None
+    values = finite_or_none(
+        {
+            "energy_per_site": None if other is None else other / n_sites,
+            "truncation_per_site": None if truncation is None else truncation / n_sites,
+            "sampled_per_site": energy / n_sites,
+            "sampled_error_per_site": None if error is None else error / n_sites,
+            "sigmas": sigmas,
+            "chi": [point["chi"] for point in double_layer["points"]],
+            "seconds": double_layer["seconds"],
+            "magnetisation": double_layer["magnetisation"],
+            "sector_weight": double_layer["sector_weight"],
+        }
+    )
+    if sigmas is not None and sigmas > APART:
+        return Diagnostic("double_layer_disagrees", "warning", values)
+    if sigmas is None or truncation is None or truncation > sigma:
+        return Diagnostic("double_layer_undecided", "open", values)
+    return Diagnostic("double_layer_agrees", "good", values)
