@@ -14,7 +14,7 @@ _REMOVED: Mapping[str, Mapping[str, Any]] = {
         "reweight": True, "stride": 1,
     },
     "measure": {"ladder": _ANY},
-    "optimizer": dict.fromkeys(("averaged_up_to", "clip", "precision", "stages"), _ANY),
+    "optimizer": {"averaged_up_to": _ANY, "clip": _ANY, "precision": "auto", "stages": _ANY},
     "run": {"checkpoint_every": _ANY},
     "sampler": {"n_replicas": 1, "n_thin": 1, "precision": _ANY},
     "stage": dict.fromkeys(("evolve", "final_learning_rate", "schedule"), _ANY),
