@@ -177,7 +177,7 @@ def test_direct_draws_are_as_many_as_asked_for() -> None:
 def test_the_documentation_names_the_groups_of_parameters() -> None:
     page = (Path(__file__).parents[2] / "docs/networks.md").read_text()
     for kind, network in NETWORKS.items():
-        (row,) = [line for line in page.splitlines() if line.startswith(f"| `{kind}` |")]
+        row, *_ = [line for line in page.splitlines() if line.startswith(f"| `{kind}` |")]
         words = {"output": "complex", "inner": 4, "dense": (4,)}
         keys = getattr(architectures, f"{network.name}Config").__dataclass_fields__
         keywords = {key: value for key, value in words.items() if key in keys}

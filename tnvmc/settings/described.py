@@ -25,7 +25,6 @@ from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.optimize.pace import Paced
 from tnvmc.optimize.rule import Rule
 from tnvmc.optimize.solve import Cholesky
-from tnvmc.optimize.sr import SR
 from tnvmc.settings.build import build_ansatz, build_optimizer, build_sampler, build_schedule
 from tnvmc.settings.config import SECTIONS, SamplerSettings, Settings, build_operator
 from tnvmc.settings.defaults import complete
@@ -237,7 +236,7 @@ def _differing(vmc: Made, settings: Settings) -> list[str]:
     if (fingerprint(operator), operator.units) != (fingerprint(vmc.operator), vmc.operator.units):
         return ["hamiltonian"]
     rule = build_optimizer(settings.optimizer)
-    if isinstance(rule, SR):
+    if settings.optimizer.kind == "sr":
         shared = getattr(inner_state(vmc.ansatz), "shared", None) is not None
         rule = replace(rule, averaged_up_to=most_parameters(method.sampler.n_samples, shared))
     rule = paced(rule, operator) if _rate_of(vmc) == "auto" else rule
