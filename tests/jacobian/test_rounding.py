@@ -38,8 +38,8 @@ def test_entries_are_rounded_and_nothing_else(dtype: str, monkeypatch: pytest.Mo
             np.testing.assert_allclose(
                 single.adjoint(u), dense.conj().T @ u, rtol=DOUBLE, atol=300 * DOUBLE
             )
-    assert single.is_rounded(v) and not slices.is_rounded(v)
-    assert not single.is_rounded(v.astype(np.float32))
+    assert single.about().is_rounded(v) and not slices.about().is_rounded(v)
+    assert not single.about().is_rounded(v.astype(np.float32))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
@@ -71,9 +71,9 @@ def test_numbers_out_of_the_range_stay_in_double(size: float) -> None:
 def test_what_is_joined_with_rounded_numbers_counts_as_rounded() -> None:
     slices, theta = random_slices(20, WIDTHS), np.ones(64)
     whole = concatenate([slices, random_slices(10, WIDTHS, seed=2).in_single()])
-    assert whole.is_rounded(theta)
-    assert not concatenate([slices, random_slices(10, WIDTHS, seed=2)]).is_rounded(theta)
-    assert not DenseJacobian(slices.dense().astype(np.float32)).is_rounded(theta)
+    assert whole.about().is_rounded(theta)
+    assert not concatenate([slices, random_slices(10, WIDTHS, seed=2)]).about().is_rounded(theta)
+    assert not DenseJacobian(slices.dense().astype(np.float32)).about().is_rounded(theta)
 
 
 def test_zeros_are_in_range_and_other_jacobians_stay() -> None:

@@ -83,10 +83,6 @@ class JacobianBase(Jacobian, Resident, ABC):
         """
         return self
 
-    def is_rounded(self, theta: Array) -> bool:
-        """Tell whether slices have less precision than the parameters they belong to."""
-        return self.about().is_rounded(theta)
-
 
 class UnitJacobian(JacobianBase):
     """A Jacobian that is cut into units, in this process or on ranks."""
@@ -107,7 +103,7 @@ class Layout(ABC):
     is_sliced: ClassVar[bool] = False  #: whether one slice per site is stored, and no zeros
 
     def is_rounded(self, theta: Array) -> bool:
-        """See `JacobianBase.is_rounded`; a dense one has the precision of its state."""
+        """Tell whether slices have less precision than theta; a dense one has that of its state."""
         xp = array_namespace(theta)
         return self.is_sliced and bool(np.finfo(self.dtype).eps > xp.finfo(theta.dtype).eps)
 

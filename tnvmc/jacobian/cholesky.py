@@ -289,26 +289,24 @@ def factorise(
         np.subtract(matrix[i][:, columns], product, out=tile)
         return tile
 
-    def complete(k: int, columns: slice) -> None:
-        """The diagonal tile of a row; a pivot that is not positive becomes NaN."""
-        corner = subtract(k, columns, factor[k])
-        np.einsum("ii->i", corner)[:] += shift
-        # The transpose of C order is the order of LAPACK: it has the conjugate of the factor there.
-        upper, failed = potrf(corner.T, lower=False, clean=True)
-        corner[:] = upper.T
-        if failed:
-            corner[failed - 1, failed - 1] = np.nan
-
     with one_blas_thread():
         for k, columns in enumerate(tiles):
             root = owner(k, ranks.size)
             if root == ranks.rank:
-                complete(k, columns)
                 row = factor[k]
+                corner = subtract(k, columns, row)
+                np.einsum("ii->i", corner)[:] += shift
+                # C order transposed is the order of LAPACK: it has the conjugate of L there.
+                upper, failed = potrf(corner.T, lower=False, clean=True)
+                corner[:] = upper.T
+                if failed:  # others see it as NaN
+                    corner[failed - 1, failed - 1] = np.nan
             else:
                 row = np.empty((columns.stop - columns.start, columns.stop), dtype)
-            if (failed := _passed_on(row, columns.start, root, ranks)) is not None:
-                return failed
+            ranks.broadcast(row, root)
+            bad = np.isnan(np.einsum("ii->i", row[:, columns]))
+            if bad.any():
+                return columns.start + int(np.argmax(bad))
             if ranks.rank == 0:
                 factor[k] = row
             upper = np.asarray(row[:, columns].T, order="F")
@@ -324,10 +322,3 @@ def factorise(
 
             side_by_side(divide, [i for i in matrix if i > k])
     return None
-
-
-def _passed_on(row: np.ndarray, start: int, root: int, ranks: Ranks) -> int | None:
-    """Fill in a row of the factor from the rank that has it; gives a pivot that is NaN there."""
-    ranks.broadcast(row, root)
-    bad = np.isnan(np.einsum("ii->i", row[:, start:]))
-    return start + int(np.argmax(bad)) if bad.any() else None

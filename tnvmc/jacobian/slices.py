@@ -152,7 +152,7 @@ def concatenated_slices(jacobians: list[SliceJacobian]) -> SliceJacobian:
     jacobians.clear()
     xp, local_dim = array_namespace(parts[0].spins), parts[0].local_dim
     spins, left = xp.concat([p.spins for p in parts]), [[*reversed(p.slices)] for p in parts]
-    dtype = coarsest((part.dtype for part in parts), xp)
+    dtype = coarsest([part.dtype for part in parts], xp)
     parts.clear()
     slices, freed = [], 0
     while left[0]:

@@ -41,9 +41,8 @@ class PrecisionError(ValueError):
     """Rounded log-derivatives do not determine the direction; take them in double precision."""
 
     def __init__(self, change: float) -> None:
-        self.change = (
-            change  #: bound of the relative change of the direction; infinite where it failed
-        )
+        #: bound of the relative change of the direction; infinite where it failed
+        self.change = change
         super().__init__(
             f"log-derivatives in single precision: the direction may be off by {change:.1e} of its "
             f"length, at most {TOLERANCE:g} is allowed; take them in double precision, or raise "

@@ -16,7 +16,14 @@ import numpy as np
 from tnvmc.backend.arguments import real
 from tnvmc.backend.linalg import diagonal
 from tnvmc.backend.namespace import array_namespace, is_numpy, to_host, to_namespace
-from tnvmc.jacobian.base import Jacobian, dagger, is_complex
+from tnvmc.jacobian.base import (
+    Jacobian,
+    dagger,
+    double_of,
+    imaginary_part,
+    is_complex,
+    real_part,
+)
 from tnvmc.jacobian.centered import CenteredJacobian
 from tnvmc.jacobian.cholesky import lower_factor
 from tnvmc.jacobian.covariance import Covariance
@@ -66,11 +73,11 @@ def least_squares(
     target = xp.sqrt(weight) * (energy - xp.sum(weight * energy))
     if is_complex(theta):
         return LeastSquares(CenteredJacobian(own, weight), target, clipped)
-    real, imaginary = _parts(target)
+    real = real_part(target)
     if not complex_psi:
         return LeastSquares(CenteredJacobian(own, weight), real, clipped)
     stacked = CenteredJacobian(own.stacked_real(), weight, parts=2)
-    return LeastSquares(stacked, xp.concat([real, imaginary]), clipped)
+    return LeastSquares(stacked, xp.concat([real, imaginary_part(target)]), clipped)
 
 
 def clip_outliers(local_energy: Array, weight: Array, clip: float | None) -> tuple[Array, float]:
@@ -90,7 +97,7 @@ def clip_outliers(local_energy: Array, weight: Array, clip: float | None) -> tup
     Raises ValueError when `clip` is not positive.
     """
     xp = array_namespace(local_energy)
-    energy = xp.astype(local_energy, xp.complex128 if is_complex(local_energy) else xp.float64)
+    energy = xp.astype(local_energy, double_of(xp, local_energy))
     if clip is None:
         return energy, 0.0
     if not clip > 0:
@@ -163,14 +170,6 @@ def _check(theta: Array, jacobian: Jacobian, local_energy: Array, weight: Array 
             "a closure vanished there: raise chi, or go back and use smaller steps"
         )
     return is_complex(sums)
-
-
-def _parts(array: Array) -> tuple[Array, Array]:
-    """Real and imaginary part."""
-    xp = array_namespace(array)
-    if is_complex(array):
-        return xp.real(array), xp.imag(array)
-    return array, xp.zeros_like(array)
 
 
 @dataclass(frozen=True)
@@ -281,7 +280,7 @@ def _as_precise(matrix: Array, rhs: Array) -> Array:
     xp = array_namespace(matrix, rhs)
     if not _is_coarser(xp, matrix.dtype, rhs.dtype):
         return matrix
-    return xp.astype(matrix, xp.complex128 if is_complex(matrix) else xp.float64)
+    return xp.astype(matrix, double_of(xp, matrix))
 
 
 def factorised(matrix: Array, shift: float, *, overwrite: bool = False) -> Factorised:

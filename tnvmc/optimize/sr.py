@@ -200,9 +200,8 @@ class SR(Rule):
             try:
                 return self._direction(theta, jacobian, local_energy, weight, state)
             except NonFiniteError as error:
-                if as_base(jacobian).is_rounded(
-                    theta
-                ):  # beyond the range of single precision, it may be
+                # Rounded ones may be beyond the range of single precision.
+                if as_base(jacobian).about().is_rounded(theta):
                     raise PrecisionError(math.inf) from error
                 raise
 
@@ -220,7 +219,7 @@ class SR(Rule):
         if self.momentum:
             before = self.momentum * state["previous"]
             residual = residual - a.apply(before)
-        rounded = a.jacobian.is_rounded(theta) and "covariance" not in state
+        rounded = a.jacobian.about().is_rounded(theta) and "covariance" not in state
         scaled, units = in_own_units(a)
         if "covariance" in state:
             step, space, solved, kept = self._averaged(theta, a, residual, units, state)
