@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.metropolis import CAP, Chains, Proposals, kind_table, largest_log_ratio
-from tnvmc.ansatz.peps.layers import Layers
-from tnvmc.ansatz.peps.strip_engine import StripReport, StripState
+from tnvmc.ansatz.peps.strip_engine import Layers, StripReport, StripState
 from tnvmc.ansatz.peps.windows import Window
 from tnvmc.ansatz.protocol import MOVE_KINDS, LogAmplitude, Targets
 from tnvmc.backend.host import strips as kernels

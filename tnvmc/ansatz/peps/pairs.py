@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.metropolis import amplitude_ratio
-from tnvmc.ansatz.peps.layers import Layers
+from tnvmc.ansatz.peps.strip_engine import Layers
 from tnvmc.ansatz.protocol import LogAmplitude, Targets
 from tnvmc.backend.linalg import split_scale
 from tnvmc.backend.namespace import array_namespace, is_numpy

@@ -21,8 +21,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tnvmc.ansatz.peps.layers import Layers
-from tnvmc.ansatz.peps.strip_engine import ArrayStrips, RingStrips, StripEngine, StripState
+from tnvmc.ansatz.peps.strip_engine import ArrayStrips, Layers, RingStrips, StripEngine, StripState
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.contraction.compiled import compiles
 from tnvmc.contraction.row import BoundaryMPS
