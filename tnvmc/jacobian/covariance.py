@@ -20,8 +20,6 @@ from tnvmc.jacobian.centered import CenteredJacobian, row_pieces
 from tnvmc.jacobian.cholesky import Factor, Triangle, n_stored, tiles_of
 from tnvmc.jacobian.distributed import DistributedJacobian
 
-Array = Any
-
 
 @dataclass(frozen=True, eq=False)
 class Covariance:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +33,6 @@ from tnvmc.jacobian.base import (
 from tnvmc.jacobian.gram_operator import LocalJacobian
 
 Array = Any
-T = TypeVar("T")
 
 BLOCK_WIDTH = 1024
 """Columns of a block: enough for the rate of a matrix product, few enough to be dealt out."""

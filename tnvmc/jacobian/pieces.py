@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -173,6 +173,7 @@ class SliceProducts(UnitProducts):
     places: range  #: of the units, among all pieces
     units: Sequence[Array]
     spins: Array  #: (M, N)
+    _spins_by_site: dict[int, np.ndarray] = field(default_factory=dict, init=False)
 
     def terms(self, v: Array) -> list[Array]:
         """Compute what each piece adds to O v."""
@@ -285,10 +286,6 @@ class SliceProducts(UnitProducts):
                 raise IndexError(f"spins are no local states 0 to {self.pieces.local_dim - 1}")
             self._spins_by_site[piece.site] = found
         return found
-
-    @cached_property
-    def _spins_by_site(self) -> dict[int, np.ndarray]:
-        return {}
 
     @property
     def _own(self) -> list[Piece]:

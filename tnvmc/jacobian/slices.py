@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from tnvmc.jacobian.gram_operator import LocalJacobian
 from tnvmc.jacobian.pieces import Pieces, SliceProducts, pieces_of, selected_spins
 
 Array = Any
-T = TypeVar("T")
 
 _FREED = 2**28
 """Bytes after which the system is given back what was freed while a large Jacobian is joined."""
