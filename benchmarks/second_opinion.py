@@ -19,7 +19,7 @@ from tnvmc import PEPS, SRC, VMC, Sampler, square
 from tnvmc.backend.process import keep_freed_memory
 from tnvmc.contraction.double_expectation import boundary_expectation
 from tnvmc.operators import models
-from tnvmc.trust.double_layer import agreement
+from tnvmc.trust.finished_run import agreement
 
 ROWS = [
     ("rydberg", 4, 2), ("rydberg", 8, 2), ("heisenberg", 4, 2), ("heisenberg", 4, 3),
