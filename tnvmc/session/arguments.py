@@ -48,37 +48,23 @@ LEAST_SHARE = 1e-12
 _FEW = 16  # walkers whose share is looked at: |G| amplitudes of each
 
 
+_CALL = "write VMC(operator, ansatz, sampler=Sampler(...), optimizer=SR(...), learning_rate=0.1)"
+
+
 def check_parts(operator: Any, ansatz: Any, sampler: Any, optimizer: Any) -> None:
     """Raise TypeError for a part of a VMC that is another object, with what to write instead."""
-    if isinstance(ansatz, Operator) and isinstance(operator, Ansatz):
-        raise TypeError(
-            f"VMC: the Hamiltonian comes first; write VMC(operator, {_kind(operator).lower()}), "
-            f"got {shortly(operator)} and {shortly(ansatz)}"
-        )
-    require_operator("VMC", "operator", operator)
     if not isinstance(ansatz, Ansatz):
         example = "a wave function, as PEPS(lattice, D=4)"
         raise refuse("VMC", "ansatz", ansatz, example, _to_state(ansatz))
-    of_each = {"sampler": ("draw", sampler), "optimizer": ("unsolved", optimizer)}
-    examples = {"sampler": "one, as Sampler(n_walkers=64)", "optimizer": "one, as SR()"}
-    for name, (method, value) in of_each.items():
-        if value is None or hasattr(value, method) and not isinstance(value, type):
-            continue
-        other, its_method = ("optimizer", "unsolved") if name == "sampler" else ("sampler", "draw")
-        hint = ""
-        if isinstance(value, type):
-            hint = f"make one: {name}={value.__name__}(...)"
-        elif hasattr(value, "direction") and name == "optimizer":
-            hint = "let its class inherit from tnvmc.optimize.rule.Rule"
-        elif hasattr(value, its_method):
-            hint = f"write {other}={_kind(value)}(...)"
-        elif isinstance(value, int | float) and not isinstance(value, bool) and value < 1:
-            hint = f"write learning_rate={value}"
-        raise refuse("VMC", name, value, examples[name], hint)
-
-
-def _kind(value: Any) -> str:
-    return value.__name__ if isinstance(value, type) else type(value).__name__
+    require_operator("VMC", "operator", operator)
+    for name, value, method, example in (
+        ("sampler", sampler, "draw", "one, as Sampler(n_walkers=64)"),
+        ("optimizer", optimizer, "unsolved", "one that inherits from Rule, as SR()"),
+    ):
+        is_class = isinstance(value, type)
+        if value is not None and (is_class or not hasattr(value, method)):
+            hint = f"make one: {name}={value.__name__}(...)" if is_class else _CALL
+            raise refuse("VMC", name, value, example, hint)
 
 
 def _to_state(value: Any) -> str:
@@ -88,15 +74,11 @@ def _to_state(value: Any) -> str:
         return "write peps, theta = PEPS.from_quimb(network), then VMC(operator, peps, theta=theta)"
     if origins & {"flax", "netket"}:
         return "write FlaxAnsatz(lattice, module)"
-    if "torch" in origins:
-        return "wrap it in an ansatz of your own: a GenericAnsatz with log_amplitude and random"
-    if isinstance(value, tuple) and value and isinstance(value[0], Ansatz):
-        return "give both: ansatz, theta = ...; then VMC(operator, ansatz, theta=theta)"
-    if isinstance(value, Operator):
-        return "a Hamiltonian comes first and once"
-    if isinstance(value, type) and hasattr(value, "log_amplitude"):
+    if isinstance(value, type):
         return f"make one: {value.__name__}(lattice, ...)"
-    return "the wave function is the second argument" if hasattr(value, "draw") else ""
+    if isinstance(value, tuple):
+        return "give both: ansatz, theta = ...; then VMC(operator, ansatz, theta=theta)"
+    return f"{_CALL}; one of your own inherits from GenericAnsatz"
 
 
 def as_parameters(ansatz: Ansatz, theta: Array) -> Array:
