@@ -33,9 +33,9 @@ MANY_PARAMETERS = {
 }
 
 # Budgets of the whole package: what needs more takes something out that is worth less.  They only fall.
-MOST_LINES_OF_PACKAGE = 50_974
+MOST_LINES_OF_PACKAGE = 50_956
 MOST_FILES = 258
-MOST_TYPE_TESTS = 301
+MOST_TYPE_TESTS = 293
 MOST_TYPE_TESTS_OF_STATES = 3  # isinstance on one wave function, above ansatz/
 LONGEST_CHAIN = 29  # modules that import each other in turn
 
