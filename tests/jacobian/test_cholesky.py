@@ -40,13 +40,11 @@ def test_the_factor_is_that_of_lapack(n: int, dtype: str) -> None:
     np.testing.assert_array_equal(matrix, before)
 
 
-def test_the_other_triangle_is_not_read_and_overwriting_gives_the_same_bits() -> None:
+def test_the_other_triangle_is_not_read() -> None:
     matrix = positive(TILE + 5, "float64")
     expected = np.tril(lower_factor(matrix, 0.5))
     half = np.tril(matrix) + np.triu(np.full_like(matrix, np.nan), 1)
     np.testing.assert_array_equal(np.tril(lower_factor(half, 0.5)), expected)
-    assert lower_factor(matrix, 0.5, overwrite=True) is matrix
-    np.testing.assert_array_equal(np.tril(matrix), expected)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])

@@ -16,7 +16,7 @@ from tnvmc.backend.process import using_threads
 from tnvmc.jacobian.centered import CenteredJacobian
 from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.optimize import average
-from tnvmc.optimize.sr import LEAST_PARAMETERS, SR, automatic_shift
+from tnvmc.optimize.sr import SR, automatic_shift
 
 SINGLE = 1e-6  # S is kept in single precision
 KEY = (0, 0)
@@ -69,13 +69,6 @@ def test_of_many_parameters_each_step_is_on_its_own() -> None:
     assert not own.init(problems[0].theta)
     assert np.array_equal(run(own, problems)[1], run(SR(), problems[1:])[0])
     assert np.array_equal(run(averaged, problems)[1], run(SR(memory=0.9), problems)[1])
-
-
-def test_where_s_is_averaged_log_derivatives_stay_in_double_precision() -> None:
-    theta = np.zeros(LEAST_PARAMETERS + 1)
-    for most, single in ((0, True), (theta.size, False)):
-        rule = SR(0.1, memory=0.9, averaged_up_to=most, precision="single")
-        assert rule.takes_single(theta, 8, rule.init(theta)) == single
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ columns can be dealt out to ranks are cut into *units* (`UnitProducts`), as thei
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -18,9 +18,6 @@ from tnvmc.backend.ranks import Resident
 
 Array = Any
 T = TypeVar("T")
-
-UNIT_ROUNDOFF = 2.0**-24
-"""Of single precision: the relative error of a rounded number."""
 
 
 class Jacobian(Protocol):
@@ -76,13 +73,6 @@ class JacobianBase(Jacobian, Resident, ABC):
     def about(self) -> Layout:
         """Tell shape and type, and where the columns belong."""
 
-    def in_single(self) -> JacobianBase:
-        """Round slices to single precision, on NumPy; anything else comes back as it is.
-
-        So do slices with entries that are too large or too small for it, or not finite.
-        """
-        return self
-
 
 class UnitJacobian(JacobianBase):
     """A Jacobian that is cut into units, in this process or on ranks."""
@@ -101,11 +91,6 @@ class Layout(ABC):
     xp: Any  #: namespace of the entries
 
     is_sliced: ClassVar[bool] = False  #: whether one slice per site is stored, and no zeros
-
-    def is_rounded(self, theta: Array) -> bool:
-        """Tell whether slices have less precision than theta; a dense one has that of its state."""
-        xp = array_namespace(theta)
-        return self.is_sliced and bool(np.finfo(self.dtype).eps > xp.finfo(theta.dtype).eps)
 
 
 @dataclass(frozen=True)
@@ -205,11 +190,6 @@ class UnitProducts(ABC):
     @abstractmethod
     def dense_columns(self, rows: slice) -> list[np.ndarray]:
         """Give some rows of O, zeros included, in runs of parameters that lie side by side."""
-
-
-def coarsest(dtypes: Iterable[Any], xp: Any = np) -> Any:
-    """Give the type of least precision: a finer one would hide that some numbers were rounded."""
-    return max(dtypes, key=lambda dtype: float(xp.finfo(dtype).eps))
 
 
 def double_of(xp: Any, array: Array) -> Any:

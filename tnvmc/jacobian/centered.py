@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tnvmc.backend.namespace import array_namespace, is_numpy
-from tnvmc.jacobian.base import UNIT_ROUNDOFF, JacobianBase, UnitJacobian, conj, dagger
+from tnvmc.jacobian.base import JacobianBase, UnitJacobian, conj, dagger
 from tnvmc.jacobian.gram_operator import Call, CenteringTerms, GramOperator
 from tnvmc.jacobian.hstack import HStackJacobian
 
@@ -137,16 +137,6 @@ def row_pieces(n_parts: int, n_samples: int, n_params: int) -> list[tuple[int, s
     step = max(_DENSE_ROWS, _DENSE_ENTRIES // max(1, n_params))
     pieces = [slice(i, min(i + step, n_samples)) for i in range(0, n_samples, step)]
     return [(part, piece) for part in range(n_parts) for piece in pieces]
-
-
-def rounding_bound(a: CenteredJacobian) -> float:
-    """Bound the norm |A - A'| of what rounding slices to single precision has changed in A.
-
-    It is UNIT_ROUNDOFF sqrt(sum_s w_s |O_s|^2), with O not centred: centring is a projection, which
-    makes no difference larger.  Cost: one look at the slices.
-    """
-    squares = a.jacobian.squared_norms().reshape(a.parts, -1)
-    return 1.001 * UNIT_ROUNDOFF * math.sqrt(float(np.sum(a.weight * squares)))
 
 
 class SampleSpace:

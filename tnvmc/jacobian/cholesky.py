@@ -224,13 +224,12 @@ def _in_order(own: list[Any], ranks: Ranks) -> list[Any]:
     return sorted(gathered, key=lambda each: int(each[0]))
 
 
-def lower_factor(matrix: np.ndarray, shift: float, *, overwrite: bool = False) -> np.ndarray:
+def lower_factor(matrix: np.ndarray, shift: float) -> np.ndarray:
     """Factorise A + shift = L L^dagger in one process.
 
     Args:
         matrix: A (n, n), Hermitian; only its lower triangle is read.
         shift: real, what is added to the diagonal.
-        overwrite: whether the factor takes the place of the matrix.
 
     Returns:
         An array (n, n) in C order whose lower triangle is L.  The rest of it has no meaning.
@@ -241,7 +240,7 @@ def lower_factor(matrix: np.ndarray, shift: float, *, overwrite: bool = False) -
 
     Raises LinAlgError where a pivot is not positive.
     """
-    factor = matrix if overwrite else np.empty_like(matrix, order="C")
+    factor = np.empty_like(matrix, order="C")
     tiles = tiles_of(len(matrix))
     rows, into = (
         {i: whole[tile, : tile.stop] for i, tile in enumerate(tiles)} for whole in (matrix, factor)

@@ -13,7 +13,7 @@ time, and so do Gram matrices that are added up; what each rank computes it comp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -28,7 +28,7 @@ from tnvmc.backend.process import (
 )
 from tnvmc.backend.ranks import Here, Place, Ranks, Resident
 from tnvmc.jacobian import exact_sums
-from tnvmc.jacobian.base import JacobianBase, UnitJacobian, UnitLayout, UnitProducts, coarsest
+from tnvmc.jacobian.base import JacobianBase, UnitJacobian, UnitLayout, UnitProducts
 from tnvmc.jacobian.gram_operator import Call, GramOperator, follow_rank_0, result_of, run_on_rank_0
 from tnvmc.jacobian.hstack import HStackJacobian, HStackLayout
 
@@ -130,8 +130,7 @@ def distribute(parts: list[Place], ranks: Ranks) -> DistributedJacobian | HStack
         raise ValueError(f"distribute: Jacobians of different numbers of parameters, {sizes}")
     if isinstance(layouts[0], HStackLayout):
         return _distribute_parts(parts, ranks)
-    dtype = coarsest(each.dtype for each in layouts)
-    layout = replace(layouts[0].of_samples(layouts), dtype=dtype)
+    layout = layouts[0].of_samples(layouts)
     sources = tuple(_Source(p.rank, p.key, p.about.shape[0]) for p in parts)
     places = ranks.together(_exchange, layout, sources)
     parts.clear()

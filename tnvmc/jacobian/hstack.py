@@ -74,10 +74,6 @@ class HStackJacobian(JacobianBase):
         """Put Re O above Im O: (M, P) complex -> (2 M, P) real; a real part has zeros below it."""
         return self._each(lambda part: part.stacked_real())
 
-    def in_single(self) -> HStackJacobian:
-        """Round the slices of all parts to single precision."""
-        return self._each(lambda part: part.in_single())
-
     def about(self) -> HStackLayout:
         """Tell what each part tells."""
         parts = tuple(part.about() for part in self.parts)
@@ -106,10 +102,6 @@ class HStackLayout(Layout):
     """What is told of Jacobians side by side."""
 
     parts: tuple[Layout, ...]
-
-    def is_rounded(self, theta: Array) -> bool:
-        """Tell whether slices of a part have less precision than the parameters."""
-        return any(part.is_rounded(theta) for part in self.parts)
 
 
 def concatenate(jacobians: list[Any]) -> JacobianBase:

@@ -7,7 +7,6 @@ same bits, however pieces are dealt out.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -48,8 +47,6 @@ _GROUPS = 8
 
 _THREADED_ENTRIES = 2**23
 """Entries of slices from which products with a vector are worth threads."""
-
-_ROWS_IN_CACHE = 128
 
 
 class Piece(NamedTuple):
@@ -259,8 +256,7 @@ class SliceProducts(UnitProducts):
             dots(_by_rows(columns), self._spins_of(piece), np.ascontiguousarray(block), out)
             return out
         xp = array_namespace(block)
-        multiply = _times if self._in_rows(block) else operator.matmul
-        products = multiply(columns, xp.matrix_transpose(block))
+        products = columns @ xp.matrix_transpose(block)
         zero = xp.zeros((), dtype=products.dtype)
         return xp.sum(xp.where(self._selected(piece), products, zero), axis=1)
 
@@ -273,9 +269,8 @@ class SliceProducts(UnitProducts):
             add_rows(_by_rows(columns), self._spins_of(piece), u, out)
             return out
         xp = array_namespace(u)
-        multiply = _times_slice if self._in_rows(u) else operator.matmul
         by_spin = xp.where(self._selected(piece), conj(u)[:, None], xp.zeros((), dtype=u.dtype))
-        return conj(multiply(xp.matrix_transpose(by_spin), columns))
+        return conj(xp.matrix_transpose(by_spin) @ columns)
 
     def _spins_of(self, piece: Piece) -> np.ndarray:
         """Spins (M,) as kernels take them; they do not look whether these are local states."""
@@ -303,14 +298,6 @@ class SliceProducts(UnitProducts):
         with one_blas_thread():
             return side_by_side(lambda each: task(*each), work)
 
-    def _in_rows(self, vector: Array) -> bool:
-        """Whether slices have less precision than what they are multiplied with."""
-        xp = array_namespace(vector)
-        return is_numpy(xp) and any(
-            bool(xp.finfo(columns.dtype).eps > xp.finfo(vector.dtype).eps)
-            for columns in self.units[:1]
-        )
-
 
 def _by_rows(columns: np.ndarray) -> np.ndarray:
     """The same with contiguous rows, which may be apart, as kernels read them."""
@@ -318,27 +305,3 @@ def _by_rows(columns: np.ndarray) -> np.ndarray:
         len(columns), 1
     )
     return columns if alike else np.ascontiguousarray(columns)
-
-
-# A product of rounded slices with a finer vector, without kernels.  NumPy would make a copy of the
-# whole slice in the finer precision; some rows at a time stay in the cache.
-
-
-def _times(slice_: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """Multiply (M, n) with (n, k): (M, k)."""
-    dtype = np.result_type(slice_, matrix)
-    out = np.empty((len(slice_), matrix.shape[1]), dtype=dtype)
-    for start in range(0, len(slice_), _ROWS_IN_CACHE):
-        rows = slice(start, start + _ROWS_IN_CACHE)
-        np.matmul(slice_[rows].astype(dtype), matrix, out=out[rows])
-    return out
-
-
-def _times_slice(matrix: np.ndarray, slice_: np.ndarray) -> np.ndarray:
-    """Multiply (k, M) with (M, n): (k, n)."""
-    dtype = np.result_type(slice_, matrix)
-    total = np.zeros((len(matrix), slice_.shape[1]), dtype=dtype)
-    for start in range(0, len(slice_), _ROWS_IN_CACHE):
-        rows = slice(start, start + _ROWS_IN_CACHE)
-        total += matrix[:, rows] @ slice_[rows].astype(dtype)
-    return total

@@ -15,12 +15,7 @@ import numpy as np
 
 from tnvmc.backend.namespace import array_namespace, is_numpy, to_host, to_namespace
 from tnvmc.backend.process import give_back_freed_memory
-from tnvmc.jacobian.base import (
-    UnitLayout,
-    coarsest,
-    imaginary_part,
-    real_part,
-)
+from tnvmc.jacobian.base import UnitLayout, imaginary_part, real_part
 from tnvmc.jacobian.gram_operator import LocalJacobian
 from tnvmc.jacobian.pieces import Pieces, SliceProducts, pieces_of, selected_spins
 
@@ -28,14 +23,6 @@ Array = Any
 
 _FREED = 2**28
 """Bytes after which the system is given back what was freed while a large Jacobian is joined."""
-
-_LARGEST, _SMALLEST = 2.0**40, 2.0**-40
-"""Between them the largest entry of a site must lie for single precision: then squares neither
-overflow nor vanish, and what becomes 0 (entries below 1e-45) is far less than the rounding of the
-others.
-"""
-
-_SINGLE = {"float64": np.float32, "complex128": np.complex64}
 
 
 @dataclass(frozen=True)
@@ -106,14 +93,6 @@ class SliceJacobian(LocalJacobian):
         """Put Re O above Im O: (M, P) complex -> (2 M, P) real."""
         return concatenated_slices([self.mapped(real_part), self.mapped(imaginary_part)])
 
-    def in_single(self) -> SliceJacobian:
-        """Round to single precision; see `JacobianBase.in_single`."""
-        single = _SINGLE.get(str(self.dtype))
-        on_host = is_numpy(array_namespace(self.spins))
-        if single is None or not on_host or not all(map(_fits_single, self.slices)):
-            return self
-        return self.mapped(lambda slice_: slice_.astype(single))
-
     def about(self) -> SliceLayout:
         """Tell shape and type, and what says where slices belong."""
         widths, dtype = self._widths, to_host(self.slices[0][:0, :]).dtype
@@ -151,13 +130,10 @@ def concatenated_slices(jacobians: list[SliceJacobian]) -> SliceJacobian:
     jacobians.clear()
     xp, local_dim = array_namespace(parts[0].spins), parts[0].local_dim
     spins, left = xp.concat([p.spins for p in parts]), [[*reversed(p.slices)] for p in parts]
-    dtype = coarsest([part.dtype for part in parts], xp)
     parts.clear()
     slices, freed = [], 0
     while left[0]:
-        of_site = [xp.astype(sites.pop(), dtype, copy=False) for sites in left]
-        slices.append(xp.concat(of_site, axis=0))
-        del of_site
+        slices.append(xp.concat([sites.pop() for sites in left], axis=0))
         freed += slices[-1].nbytes if is_numpy(xp) else 0
         if freed > _FREED:
             give_back_freed_memory()
@@ -228,10 +204,3 @@ class SliceLayout(UnitLayout):
         """Give the layout of the samples of several."""
         spins = np.concatenate([each.spins for each in layouts])
         return replace(self, shape=(len(spins), self.shape[1]), spins=spins)
-
-
-def _fits_single(slice_: np.ndarray) -> bool:
-    """Whether all entries are 0, or the largest lies in the range of single precision."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        largest = float(np.max(np.abs(slice_), initial=0.0))
-    return largest == 0 or _SMALLEST <= largest <= _LARGEST

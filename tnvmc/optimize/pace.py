@@ -89,14 +89,6 @@ class Paced(Rule):
         """With the rule averaged."""
         return replace(self, rule=self.rule.averaged(most))
 
-    def takes_single(self, theta: Array, n_samples: int, state: State) -> bool:
-        """Whether the rule does."""
-        return self.rule.takes_single(theta, n_samples, _of_rule(state))
-
-    def in_double(self, state: State) -> State:
-        """State with that of the rule in double precision."""
-        return {**state, **_named(self.rule.in_double(_of_rule(state)))}
-
     def unsolved(self, info: Info) -> float | None:
         """What the rule has not solved."""
         return self.rule.unsolved(info)

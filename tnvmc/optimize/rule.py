@@ -17,8 +17,8 @@ ADDED: Mapping[str, Any] = {
     "single": 0, "averaged": 0, "counted": 0.0, "squares": 0.0, "at": None, "covariance": None,
 }  # fmt: skip
 """What states of rules have had in some versions only, and what stands for it in the checkpoints of
-others; None for what it is before the first step.  A run that was begun with log-derivatives in
-double precision goes on so, and one that counted steps of an average begins it anew."""
+others; None for what it is before the first step.  A run that counted steps of an average begins it
+anew."""
 
 Info = dict[str, float | int | str]
 """What a rule reports of one step; it never comes back."""
@@ -61,20 +61,11 @@ class Rule(Protocol):
 
         Raises:
             NonFiniteError: input, or a result, that holds NaN or infinities.
-            PrecisionError: log-derivatives in single precision are too coarse.
         """
 
     def averaged(self, most: int) -> Self:
         """The rule with S averaged up to so many parameters, where that is left open."""
         return self
-
-    def takes_single(self, theta: Array, n_samples: int, state: State) -> bool:
-        """Whether to store the log-derivatives of so many samples in single precision."""
-        return False
-
-    def in_double(self, state: State) -> State:
-        """State of a run that takes them in double precision from now on."""
-        return state
 
     def shortened(self, state: State, factor: float) -> State:
         """State after a step of which only this factor < 1 was taken."""

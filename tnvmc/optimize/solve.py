@@ -283,14 +283,14 @@ def _as_precise(matrix: Array, rhs: Array) -> Array:
     return xp.astype(matrix, double_of(xp, matrix))
 
 
-def factorised(matrix: Array, shift: float, *, overwrite: bool = False) -> Factorised:
-    """Factorise A + shift.  With `overwrite` the factor takes the place of a matrix in C order."""
+def factorised(matrix: Array, shift: float) -> Factorised:
+    """Factorise A + shift."""
     xp = array_namespace(matrix)
     try:
         if is_numpy(xp):
-            return _factorised_by_tiles(matrix, shift, overwrite)
+            return _factorised_by_tiles(matrix, shift)
         n = matrix.shape[0]
-        flat = xp.asarray(xp.reshape(matrix, (-1,)), copy=not overwrite)
+        flat = xp.asarray(xp.reshape(matrix, (-1,)), copy=True)
         flat[:: n + 1] += shift
         shifted = xp.reshape(flat, (n, n))
         pivots = xp.abs(diagonal(xp.linalg.cholesky(shifted)))
@@ -299,11 +299,11 @@ def factorised(matrix: Array, shift: float, *, overwrite: bool = False) -> Facto
         return None, lambda b: b
 
 
-def _factorised_by_tiles(matrix: np.ndarray, shift: float, overwrite: bool) -> Factorised:
+def _factorised_by_tiles(matrix: np.ndarray, shift: float) -> Factorised:
     from scipy.linalg import cho_solve
 
     # The transpose of C order is LAPACK's order, and it is the complex conjugate.
-    factor = lower_factor(matrix, shift, overwrite=overwrite).T, False
+    factor = lower_factor(matrix, shift).T, False
     return np.abs(np.diagonal(factor[0])), lambda b: cho_solve(
         factor, b.conj(), check_finite=False
     ).conj()

@@ -14,7 +14,6 @@ directions which few samples do not see keep the value they had.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -26,24 +25,13 @@ from tnvmc.backend.namespace import array_namespace, is_numpy
 from tnvmc.jacobian.base import Jacobian
 from tnvmc.jacobian.centered import CenteredJacobian, in_own_units
 from tnvmc.jacobian.covariance import Covariance
-from tnvmc.jacobian.dense import as_base
 from tnvmc.optimize import average
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
-from tnvmc.optimize.rounded import TOLERANCE, Lengths, PrecisionError, change_of, likely, refined
-from tnvmc.optimize.rule import Info, NonFiniteError, Rule, State, require_finite
+from tnvmc.optimize.rule import Info, Rule, State, require_finite
 from tnvmc.optimize.solve import Cholesky, SolveInfo, Solver, least_squares
 
 Array = Any
 Space = Literal["auto", "parameters", "samples"]
-Precision = Literal["auto", "double", "single"]
-
-SINGLE_FROM = 2**28
-"""Entries of O, zeros included, from which log-derivatives are in single precision with "auto": a
-GiB of slices in double for d = 2.
-"""
-
-LEAST_PARAMETERS = average.MOST_PARAMETERS
-"""Up to so many parameters they never are: there the matrix takes most of the memory."""
 
 LARGEST_MATRIX = 2**14
 """Rows up to which the matrix is formed and factorised (2 GiB of float64) without a solver."""
@@ -97,14 +85,6 @@ class SR(Rule):
     other, beside what `memory` takes; None: steps alone count.  A random network gains by 0.2, a
     PEPS from a product state loses.
     """
-    precision: Precision = "auto"
-    """Of the slices of log-derivatives, on NumPy: "single" takes half of the memory, and two thirds
-    of the time for the Gram matrix.  What it may change in a direction is bounded at each step
-    (`optimize.rounded`); where the bound exceeds `rounded.TOLERANCE`, the step is made again in
-    double precision, and so are those after it.  "auto": single from `SINGLE_FROM` entries of O if
-    the shift makes the bound likely to be met.  It has no effect up to `LEAST_PARAMETERS`
-    parameters, where S is averaged, with `Eigen` or a solver of your own, or without slices.
-    """
 
     def __post_init__(self) -> None:
         if self.diag_shift != "auto":
@@ -122,16 +102,10 @@ class SR(Rule):
         if not 0 <= self.memory < 1:
             raise ValueError(f"SR: memory = {self.memory} must lie in 0 <= memory < 1")
         one_of("SR", "space", self.space, ("auto", "parameters", "samples"))
-        one_of("SR", "precision", self.precision, ("auto", "double", "single"))
 
     def init(self, theta: Array) -> State:
-        """The previous direction where there is momentum, the averaged S where there is memory.
-
-        `single` tells that log-derivatives may be in single precision, where they may.
-        """
+        """The previous direction where there is momentum, the averaged S where there is memory."""
         state = {"previous": array_namespace(theta).zeros_like(theta)} if self.momentum else {}
-        if self._may_round(theta):
-            state["single"] = 1
         return {**state, **average.empty(theta)} if self._averages(theta) else state
 
     def _averages(self, theta: Array) -> bool:
@@ -141,31 +115,9 @@ class SR(Rule):
         matrix_free = isinstance(self.solver, ConjugateGradients)
         return bool(self.memory) and few and above_rounding and not matrix_free
 
-    def _may_round(self, theta: Array) -> bool:
-        xp = array_namespace(theta)
-        double = xp.finfo(theta.dtype).eps < 1e-12
-        bounded = self.solver is None or isinstance(self.solver, Cholesky | ConjugateGradients)
-        many = theta.shape[0] > LEAST_PARAMETERS and not self._averages(theta)
-        return self.precision != "double" and bounded and many and is_numpy(xp) and bool(double)
-
     def averaged(self, most: int) -> SR:
         """See `Rule`."""
         return self if self.averaged_up_to != "auto" else replace(self, averaged_up_to=most)
-
-    def takes_single(self, theta: Array, n_samples: int, state: State) -> bool:
-        """See `Rule`."""
-        if not state.get("single"):
-            return False
-        n = theta.shape[0]
-        if self.precision == "single":
-            return True
-        return n * n_samples >= SINGLE_FROM and likely(
-            self._share(n / n_samples), min(n, n_samples)
-        )
-
-    def in_double(self, state: State) -> State:
-        """See `Rule`."""
-        return {**state, "single": 0} if "single" in state else state
 
     def unsolved(self, info: Info) -> float | None:
         """Residual of iterations that ended above their tolerance."""
@@ -176,6 +128,7 @@ class SR(Rule):
             solver = ConjugateGradients()
         return float(residual) if float(residual) > solver.tolerance else None
 
+    @np.errstate(over="ignore", invalid="ignore")  # found out, and said, by NonFiniteError
     def direction(
         self,
         theta: Array,
@@ -189,42 +142,22 @@ class SR(Rule):
 
         Reports the space, how the system was solved, the weight of clipped samples, and two numbers
         per learning rate: `metric_norm` sqrt(d^dagger S d), the distance between the states before
-        and after, and `slope` Re(F^dagger d), half of the fall of the energy.  Where
-        log-derivatives are in single precision it says so, and how much that may have changed the
-        direction, relative to its length (`rounding`).  Cost: M^2 P / 2 (gram) + M^3 / 3, or M P^2
-        + P^3 / 3; with `ConjugateGradients` 2 M P for each iteration.
+        and after, and `slope` Re(F^dagger d), half of the fall of the energy.
 
-        Raises PrecisionError where rounding may have changed it by too much.
+        Cost: M^2 P / 2 (gram) + M^3 / 3, or M P^2 + P^3 / 3; with `ConjugateGradients` 2 M P for
+        each iteration.
         """
-        with np.errstate(over="ignore", invalid="ignore"):  # found out, and said, by NonFiniteError
-            try:
-                return self._direction(theta, jacobian, local_energy, weight, state)
-            except NonFiniteError as error:
-                # Rounded ones may be beyond the range of single precision.
-                if as_base(jacobian).about().is_rounded(theta):
-                    raise PrecisionError(math.inf) from error
-                raise
-
-    def _direction(
-        self,
-        theta: Array,
-        jacobian: Jacobian,
-        local_energy: Array,
-        weight: Array | None,
-        state: State,
-    ) -> tuple[Array, State, Info]:
         xp = array_namespace(theta)
         problem = least_squares(theta, jacobian, local_energy, weight, self.clip)
         a, residual = problem.matrix, problem.target
         if self.momentum:
             before = self.momentum * state["previous"]
             residual = residual - a.apply(before)
-        rounded = a.jacobian.about().is_rounded(theta) and "covariance" not in state
         scaled, units = in_own_units(a)
         if "covariance" in state:
             step, space, solved, kept = self._averaged(theta, a, residual, units, state)
         else:
-            (step, space, solved), kept = self._solve(scaled, residual, rounded), {}
+            (step, space, solved), kept = self._solve(scaled, residual), {}
         step = step if units is None else units * step
         direction = xp.astype(step + before if self.momentum else step, theta.dtype)
         require_finite("direction of SR", direction, "raise diag_shift")
@@ -240,34 +173,8 @@ class SR(Rule):
             "metric_norm": float(xp.sqrt(xp.sum(xp.abs(moved) ** 2))),
             "slope": float(xp.sum(xp.real(xp.conj(problem.target) * moved))),
         }
-        if rounded:
-            own = direction if units is None else direction / units
-            change = self._change(scaled, own, (problem.target - moved, residual), solved)
-            info |= {"log_derivatives": "single", "rounding": change}
         carried = {"previous": direction} if self.momentum else {}
-        carried |= {"single": state["single"]} if "single" in state else {}
         return direction, {**carried, **kept}, info
-
-    def _change(
-        self,
-        a: CenteredJacobian,
-        direction: Array,
-        residuals: tuple[Array, Array],
-        solved: SolveInfo,
-    ) -> float:
-        """How much rounded log-derivatives may have changed the direction; raises where it is too
-        much.
-
-        `residuals` are those with the direction, and without what was solved for.
-        """
-        if solved.method not in ("cholesky", "conjugate gradients"):
-            raise PrecisionError(math.inf)
-        norm = array_namespace(direction).linalg.vector_norm
-        lengths = Lengths(float(norm(direction)), *(float(norm(each)) for each in residuals))
-        change = change_of(a, lengths, solved.shift)
-        if not change <= TOLERANCE:
-            raise PrecisionError(change)
-        return change
 
     def _averaged(
         self,
@@ -308,9 +215,7 @@ class SR(Rule):
     def _share(self, per_row: float) -> float:
         return automatic_shift(per_row) if self.diag_shift == "auto" else float(self.diag_shift)
 
-    def _solve(
-        self, a: CenteredJacobian, residual: Array, rounded: bool = False
-    ) -> tuple[Array, str, SolveInfo]:
+    def _solve(self, a: CenteredJacobian, residual: Array) -> tuple[Array, str, SolveInfo]:
         """Minimise |A x - residual|^2 + shift |x|^2 over x (P,), in one of the two spaces."""
         n_rows, n_params = a.shape
         space = self.space
@@ -331,9 +236,6 @@ class SR(Rule):
             xp = array_namespace(entries)
             require_finite("diagonal of the matrix of SR", entries, "log-derivatives are too large")
             shift = share * max(float(xp.real(xp.sum(entries))), 0.0) / n
-            if rounded and space == "samples" and isinstance(solver, Cholesky):
-                found, solved = refined(a, matrix, rhs, shift)
-                return found, space, solved
             x, solved = solver(matrix, rhs, shift)
         return x if space == "parameters" else a.adjoint(x), space, solved
 

@@ -20,9 +20,9 @@ from tnvmc.backend import progress
 from tnvmc.backend.arguments import real, set_whole
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.backend.random import uniforms, uniforms_of_passes
-from tnvmc.sampling.problem import FEWEST_WALKERS, Point, Problem, SampleInfo, Wanted
+from tnvmc.sampling.problem import FEWEST_WALKERS, Point, Problem, SampleInfo
 from tnvmc.sampling.tempering import flattened, followed, require_tempered
-from tnvmc.sampling.workers import chunks, in_chunks, join, kept, tables_in
+from tnvmc.sampling.workers import chunks, in_chunks, join, tables_in
 
 Array = Any
 
@@ -84,14 +84,14 @@ class Sampler:
         return self.n_walkers
 
     def draw(
-        self, problem: Problem, point: Point, stream: int, jacobian: Wanted = True
+        self, problem: Problem, point: Point, stream: int, jacobian: bool = True
     ) -> tuple[Snapshot, Point, SampleInfo]:
         """Draw from |psi|^2 by chains that go on from `point.configs` (W, N), walker by walker.
 
         Random numbers have the address (seed, stream, sweep, walker, move), so the chain is a
         function of the arguments.  Cost: n_burn + n_draws * n_thin sweeps and n_draws measurements
         per walker.  Memory: the Jacobian dominates, M * P numbers when dense and M * P / d as
-        slices (of half the size if `jacobian` is "single"), and while draws are joined twice that
+        slices, and while draws are joined twice that
         when dense; plus one ansatz cache per worker.
 
         Returns:
@@ -220,7 +220,7 @@ class _Chunk:
     moves: Targets
     stream: tuple[int, int]  #: seed, stream
     power: float  #: of the draw
-    jacobian: Wanted
+    jacobian: bool
     together: int  #: sweeps in one call, of an ansatz that walks
 
     def __call__(self, chunk: range) -> _ChunkResult:
@@ -298,7 +298,7 @@ class _Chunk:
     def _seen(self, walkers: Walkers) -> tuple[Walkers, Snapshot]:
         theta, jacobian = self.point.theta, self.jacobian
         after, found = self.ansatz.measure(theta, walkers, self.targets, jacobian=bool(jacobian))
-        return after, kept(found, jacobian)
+        return after, found
 
 
 def _weighted(snapshot: Snapshot, power: float) -> tuple[Snapshot, float]:

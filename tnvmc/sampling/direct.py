@@ -20,9 +20,9 @@ from tnvmc.backend.arguments import set_whole
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.sampling.configurations import sector_of
-from tnvmc.sampling.problem import Point, Problem, SampleInfo, Wanted
+from tnvmc.sampling.problem import Point, Problem, SampleInfo
 from tnvmc.sampling.streams import DRAW_PASS
-from tnvmc.sampling.workers import chunks, in_chunks, join, kept, measured, split, tables_in
+from tnvmc.sampling.workers import chunks, in_chunks, join, measured, split, tables_in
 
 Array = Any
 
@@ -77,7 +77,7 @@ class DirectSampler:
         return self.n_samples
 
     def draw(
-        self, problem: Problem, point: Point, stream: int, jacobian: Wanted = True
+        self, problem: Problem, point: Point, stream: int, jacobian: bool = True
     ) -> tuple[Snapshot, Point, SampleInfo]:
         """Draw M configurations and measure each once.
 
@@ -259,7 +259,7 @@ class _Chunk:
     ansatz: Ansatz
     theta: Array
     targets: Targets
-    jacobian: Wanted
+    jacobian: bool
 
     def __call__(self, chunk: range) -> _ChunkResult:
         began = time.perf_counter()
@@ -268,7 +268,7 @@ class _Chunk:
         seconds = time.perf_counter() - began
         snapshot = measured(self.ansatz, self.theta, self.targets, bool(self.jacobian), configs)
         log_abs = xp.astype(snapshot.amplitude.log_abs, xp.float64)
-        return _ChunkResult(kept(snapshot, self.jacobian), 2.0 * log_abs - log_prob, seconds)
+        return _ChunkResult(snapshot, 2.0 * log_abs - log_prob, seconds)
 
 
 def _normalised(log_weight: np.ndarray) -> tuple[np.ndarray, float]:

@@ -13,7 +13,7 @@ from tnvmc.backend.arguments import one_of, set_whole
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.operators.basis import Basis
 from tnvmc.sampling.configurations import sector_of
-from tnvmc.sampling.problem import Drawing, Point, Problem, SampleInfo, Wanted
+from tnvmc.sampling.problem import Drawing, Point, Problem, SampleInfo
 from tnvmc.sampling.workers import chunks, in_chunks, join, measure_configs, measured, tables_in
 
 Array = Any
@@ -60,7 +60,7 @@ class Enumerate:
         return 1
 
     def draw(
-        self, problem: Problem, point: Point, stream: int = 0, jacobian: Wanted = True
+        self, problem: Problem, point: Point, stream: int = 0, jacobian: bool = True
     ) -> tuple[Snapshot, Point, SampleInfo]:
         """Measure all configurations, with weight |psi|^2 / sum |psi|^2.
 
@@ -148,7 +148,7 @@ class _Rows:
     threads: int | None
 
     def draw(
-        self, problem: Problem, point: Point, stream: int, jacobian: Wanted = True
+        self, problem: Problem, point: Point, stream: int, jacobian: bool = True
     ) -> tuple[Snapshot, Point, SampleInfo]:
         began = time.perf_counter()
         snapshot = measure_configs(

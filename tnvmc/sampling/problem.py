@@ -10,18 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from tnvmc.ansatz.protocol import Ansatz, Snapshot, Targets
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.moves import moves_for
 
 Array = Any
-
-Wanted = bool | Literal["single"]
-"""Whether log-derivatives are measured; "single": and kept in single precision, where they are
-slices.
-"""
 
 FEWEST_WALKERS = 8
 """Fewest walkers whose scatter gives an error of the mean; chains of fewer are cut into blocks."""
@@ -97,7 +92,7 @@ class Drawing(Protocol):
     """One draw of samples."""
 
     def draw(
-        self, problem: Problem, point: Point, stream: int, jacobian: Wanted = True
+        self, problem: Problem, point: Point, stream: int, jacobian: bool = True
     ) -> tuple[Snapshot, Point, SampleInfo]:
         """Draw samples at a point and measure each.
 
@@ -106,8 +101,7 @@ class Drawing(Protocol):
             point: theta (P,) and the walkers' configurations, where chains go on from.
             stream: address of the random numbers below the seed: the step, or another number for
                 another purpose (`sampling.streams`).
-            jacobian: whether log-derivatives are measured; "single" allows the sampler to keep them
-                in single precision, which changes nothing else.
+            jacobian: whether log-derivatives are measured.
 
         Returns:
             snapshot: M samples; weights, if any, sum to 1.

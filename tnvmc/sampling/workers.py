@@ -23,10 +23,8 @@ from tnvmc.backend.device import out_of_room, ranks_per_device, take_own_device,
 from tnvmc.backend.namespace import array_namespace, is_gpu, to_namespace
 from tnvmc.backend.process import available_cores, keep_freed_memory, one_blas_thread
 from tnvmc.backend.ranks import ALONE, Place, Ranks, in_use, shares, using_ranks
-from tnvmc.jacobian.dense import as_base
 from tnvmc.jacobian.distributed import distribute
 from tnvmc.jacobian.hstack import concatenate
-from tnvmc.sampling.problem import Wanted
 
 Array = Any
 
@@ -184,13 +182,6 @@ def join(snapshots: list[Snapshot]) -> Snapshot:
     if any(isinstance(part, Place) for part in parts):
         return replace(whole, jacobian=distribute(parts, in_use()))
     return replace(whole, jacobian=concatenate(parts))
-
-
-def kept(snapshot: Snapshot, jacobian: Wanted) -> Snapshot:
-    """The snapshot with its log-derivatives in the precision that is wanted."""
-    if jacobian != "single" or snapshot.jacobian is None:
-        return snapshot
-    return replace(snapshot, jacobian=as_base(snapshot.jacobian).in_single())
 
 
 def measure_configs(

@@ -12,7 +12,7 @@ from tnvmc.ansatz.protocol import Snapshot
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.estimate.observables import local_energy, off_diagonal_energy
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate_samples
-from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples, Wanted
+from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
 from tnvmc.vmc.orthogonal import LowerState, Overlap, SampledState, penalties
 
 Array = Any
@@ -88,7 +88,7 @@ def observe(
     sampler: Samples,
     point: Point,
     stream: int,
-    jacobian: Wanted = True,
+    jacobian: bool = True,
     orthogonal_to: Sequence[LowerState] = (),
 ) -> Observation:
     """Draw samples at a point and estimate the energy there, with penalties for overlaps."""

@@ -22,8 +22,7 @@ class StepRecord(Shown):
     `step` counts the steps before, from 0 on; what is shown to people names steps from 1 on.
     `energy` and `variance` are totals of the state that the step found, before its update.
     `diagnostics` tell why a step was undone (codes as `Guard.objection`, sampling_failed,
-    direction_not_finite), that it was shortened (step_shortened), that its log-derivatives were
-    taken again, in double precision (log_derivatives_in_double), that the next steps draw more
+    direction_not_finite), that it was shortened (step_shortened), that the next steps draw more
     samples (samples_grown) or are contracted with a larger chi (chi_grown).
     """
 

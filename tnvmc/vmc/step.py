@@ -15,9 +15,7 @@ from tnvmc.backend.device import DeviceError
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.process import one_blas_thread, using_threads
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.optimize.rounded import TOLERANCE, PrecisionError
 from tnvmc.optimize.rule import NonFiniteError
-from tnvmc.sampling.problem import Wanted
 from tnvmc.vmc.core import Iterate, Method, State, controlled
 from tnvmc.vmc.guard import PATIENCE
 from tnvmc.vmc.observation import NOTHING_SEEN, Observation, observe
@@ -40,7 +38,6 @@ class _Update:
     step_norm: float = 0.0
     diagnostics: tuple[Diagnostic, ...] = ()
     info: Mapping[str, Any] | None = None  #: of the rule; None where theta has not moved
-    too_coarse: Diagnostic | None = None  #: why log-derivatives in single precision do not do
 
 
 def advance(base: Method, state: State) -> tuple[State, StepRecord]:
@@ -56,15 +53,12 @@ def advance(base: Method, state: State) -> tuple[State, StepRecord]:
     """
     started, method = perf_counter(), controlled(base, state)
     learning_rate = method.schedule(state.step) * state.recent.scale
-    seen, objection = judged(method, state, _precision_wanted(method, state))
+    seen, objection = judged(method, state)
     if objection is not None and _can_undo(state, seen):
         update = _undone(state, state.good or state.here, objection)
     else:
         assert seen is not None
         update = _moved(method, state, seen, learning_rate)
-        if update.too_coarse is not None:
-            del seen  # or log-derivatives would be there twice
-            seen, update = _moved_in_double(method, state, learning_rate, update.too_coarse)
     controllers = tuple(each.after(seen, update.info) for each in state.controllers)
     changes = [
         found
@@ -89,7 +83,7 @@ def advance(base: Method, state: State) -> tuple[State, StepRecord]:
 
 
 def judged(
-    method: Method, state: State, jacobian: Wanted = True
+    method: Method, state: State, jacobian: bool = True
 ) -> tuple[Observation | None, Diagnostic | None]:
     """Draw at the present point, and ask the guard; nothing is seen where sampling failed.
 
@@ -117,29 +111,6 @@ def _can_undo(state: State, seen: Observation | None) -> bool:
     return not math.isfinite(seen.cost.mean + seen.cost.variance)
 
 
-def _precision_wanted(method: Method, state: State) -> Wanted:
-    """In which precision the rule can take the log-derivatives of this step."""
-    n_samples, here = method.sampler.n_samples, state.here
-    if n_samples is None:
-        return True
-    single = method.rule.takes_single(here.theta, n_samples, here.optimizer)
-    return "single" if single else True
-
-
-def _moved_in_double(
-    method: Method, state: State, learning_rate: float, reason: Diagnostic
-) -> tuple[Observation, _Update]:
-    """Draw again and change theta, from now on with log-derivatives in double precision."""
-    optimizer = method.rule.in_double(state.here.optimizer)
-    state = replace(state, here=replace(state.here, optimizer=optimizer))
-    seen = observe(
-        method.problem, method.sampler, state.here, state.step, orthogonal_to=method.orthogonal_to
-    )
-    update = _moved(method, state, seen, learning_rate)
-    assert update.too_coarse is None
-    return seen, replace(update, diagnostics=(reason, *update.diagnostics))
-
-
 def _moved(method: Method, state: State, seen: Observation, learning_rate: float) -> _Update:
     """Solve for a direction and change theta along it, or undo the step where neither is finite."""
     here, cost = cast(Iterate, seen.point), seen.cost
@@ -155,10 +126,6 @@ def _moved(method: Method, state: State, seen: Observation, learning_rate: float
             )  # fmt: skip
     except NonFiniteError:
         return _undone(state, here, not_finite)
-    except PrecisionError as error:
-        change = error.change if math.isfinite(error.change) else None
-        values = {"rounding": change, "limit": TOLERANCE}
-        return _Update(state, too_coarse=Diagnostic("log_derivatives_in_double", "open", values))
     length = norm(direction)
     if not math.isfinite(length):
         return _undone(state, here, not_finite)

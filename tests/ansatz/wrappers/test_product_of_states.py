@@ -23,7 +23,6 @@ from tnvmc.ansatz.product import ProductState
 from tnvmc.ansatz.protocol import Walkers, chi_of, with_chi
 from tnvmc.ansatz.wrappers.product_of_states import LARGEST, ProductOfStates, deviation
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
-from tnvmc.backend.namespace import to_host
 from tnvmc.contraction.schemes import SRC
 from tnvmc.estimate.observables import local_energy
 from tnvmc.jacobian.dense import as_base
@@ -301,23 +300,6 @@ def test_what_does_not_go_together_is_refused() -> None:
         ProductOfStates(PEPS(LATTICE, 2), Jastrow(LATTICE, dtype="complex128"))
     with pytest.raises(ValueError, match="local states"):
         ProductOfStates(PEPS(LATTICE, 2), Jastrow(LATTICE, local_dim=3))
-
-
-def test_single_precision_keeps_both_parts(tmp_path: Any) -> None:
-    """Rounded slices beside dense columns: a step is that of double precision to their rounding."""
-    operator = heisenberg(LATTICE)
-    state = product("PEPS, RBM")
-    theta = random_theta(state)
-    found = []
-    for precision in ("double", "single"):
-        vmc = VMC(
-            operator, state, Sampler(16, 64), SR(precision=precision), theta=theta,
-            learning_rate=0.01,
-        )  # fmt: skip
-        vmc.run(1)
-        found.append(to_host(vmc.theta))
-    assert np.abs(found[1] - found[0]).max() < 1e-5 * np.abs(found[0]).max()
-    assert (found[0] != theta).any()
 
 
 def test_states_of_other_lattices_are_refused() -> None:
