@@ -114,7 +114,7 @@ def from_quimb(
 
     Args:
         value: a PEPS or MatrixProductState (periodic ones too); a Hamiltonian, see
-            `operators.quimb.hamiltonian_of`.
+            `operators.foreign.hamiltonian_of`.
         lattice: of a Hamiltonian.
 
     Returns:

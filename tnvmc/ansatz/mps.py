@@ -14,7 +14,6 @@ from tnvmc.backend.arguments import numeric_type, set_whole, whole
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.jacobian.base import Jacobian
 from tnvmc.jacobian.slices import SliceJacobian
-from tnvmc.lattice.custom import as_lattice
 from tnvmc.lattice.grids import chain
 from tnvmc.lattice.lattice import Lattice, require_lattice
 
@@ -42,7 +41,6 @@ class PeriodicMPS(GenericAnsatz):
     local_dim: int = 2
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lattice", as_lattice(self.lattice))
         require_lattice("PeriodicMPS", self.lattice)
         set_whole(self, {"D": 1, "local_dim": 2})
         numeric_type("PeriodicMPS", self.dtype)
@@ -142,7 +140,6 @@ def MPS(
     `boundary` defaults to the one of the lattice.  An open MPS on more than one row is not
     offered: use a PEPS there.
     """
-    lattice = as_lattice(lattice)
     require_lattice("MPS", lattice)
     whole("MPS", "D", D)
     boundary = lattice.boundary if boundary is None else boundary

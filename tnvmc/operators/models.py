@@ -1,6 +1,6 @@
 """Model Hamiltonians, one function each.
 
-A lattice may be a graph of NetKet.  Couplings are numbers, or one number per bond or site: a
+Couplings are numbers, or one number per bond or site: a
 mapping (i, j) -> number (site -> number for fields), or an array in the order of
 `lattice.bonds[kind]` (of the sites).  All raise ValueError for a lattice without the bonds, and for
 couplings that do not fit.
@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from tnvmc.lattice.custom import as_lattice
 from tnvmc.lattice.lattice import Lattice, require_lattice
 from tnvmc.operators.products import Coupling, bonds_of_kind, per_bond, per_site, plain_couplings
 from tnvmc.operators.spin import NUMBER, SIGMA_X, SIGMA_Z, exchange_matrix, kron
@@ -33,7 +32,6 @@ def xxz(lattice: Lattice, J: Coupling = 1.0, Jz: Coupling = 1.0) -> Operator:
 
     S = sigma / 2 ("S.S" units); J = Jz is the Heisenberg model, Jz = 0 the XY model.
     """
-    lattice = as_lattice(lattice)
     along_z = kron(SIGMA_Z, SIGMA_Z) / 4
     in_plane = exchange_matrix() - along_z
     bonds = bonds_of_kind(lattice, "nearest", "xxz")
@@ -64,7 +62,6 @@ def tfim(lattice: Lattice, J: Coupling = 1.0, h: Coupling = 1.0) -> Operator:
     Pauli matrices with eigenvalues +-1 ("Pauli" units); J > 0 is ferromagnetic.  The square
     lattice is critical at h/J = 3.044, the chain at h/J = 1.
     """
-    lattice = as_lattice(lattice)
     terms = [
         *_bond_terms(lattice, "nearest", "tfim", "J", J, -kron(SIGMA_Z, SIGMA_Z)),
         *_site_terms(lattice, "h", h, -SIGMA_X),
@@ -88,7 +85,6 @@ def rydberg(
 
     Source: K. Sprague, S. Czischek, Commun. Phys. 7, 90 (2024).
     """
-    lattice = as_lattice(lattice)
     require_lattice("rydberg", lattice)
     strength = float(per_site("V", V, 1)[0])
     r = lattice.distances()
@@ -129,7 +125,6 @@ def _exchange_model(
     model: str, lattice: Lattice, couplings: Mapping[str, tuple[str, Coupling]]
 ) -> Operator:
     """S . S on bonds of some kinds, each with the name and the value of its coupling."""
-    lattice = as_lattice(lattice)
     terms = [
         term
         for kind, (name, value) in couplings.items()

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.arguments import is_whole, whole
-from tnvmc.lattice.custom import as_lattice
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
 from tnvmc.operators.spin import in_site_order, kron, most_sites, named_matrices, real_if_possible
 
@@ -79,7 +78,7 @@ def placed_products(
     lattice: Lattice, products: Iterable[Sequence[Any]], local_dim: int = 2
 ) -> Iterator[Placed]:
     """Give sites and matrix of each place of (text, where[, coupling]): see `place`."""
-    lattice = as_lattice(lattice)
+    require_lattice("Operator", lattice)
     local_dim = whole("Operator", "local_dim", local_dim, 2)
     for number, product in enumerate(products, 1):
         listed = isinstance(product, Sequence) and not isinstance(product, str)

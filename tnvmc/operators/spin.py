@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.lattice.lattice import Patch
-
 MAX_WIDTH = 1024
 """Largest d^k of a term on k sites: ten spins 1/2, six spins 1.  Its matrix has that many rows."""
 
@@ -65,7 +63,7 @@ def most_sites(local_dim: int) -> int:
     return max(k for k in range(1, MAX_WIDTH.bit_length()) if local_dim**k <= MAX_WIDTH)
 
 
-def in_site_order(sites: Patch, matrix: np.ndarray) -> tuple[Patch, np.ndarray]:
+def in_site_order(sites: tuple[int, ...], matrix: np.ndarray) -> tuple[tuple[int, ...], np.ndarray]:
     """Give sites in increasing order, and the matrix (d^k, d^k) to match."""
     k = len(sites)
     order = sorted(range(k), key=sites.__getitem__)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.arguments import refuse, set_whole
-from tnvmc.lattice.custom import as_lattice
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
 from tnvmc.operators.arithmetic import Arithmetic, Matrices, common_magnetisation, hermitian_parts
 from tnvmc.operators.basis import Basis, sparse_matrix
@@ -65,7 +64,6 @@ class Operator(Arithmetic):
     magnetisation: int | None = None  #: twice the total Sz of the sector that is meant, if one is
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "lattice", as_lattice(self.lattice))
         require_lattice(f"Operator {self.name!r}", self.lattice)
         set_whole(self, {"local_dim": 2})
         terms = tuple(term.sorted() for term in self.terms)

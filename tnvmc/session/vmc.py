@@ -61,7 +61,7 @@ class VMC:
     >>> print(vmc.measure(n_samples=8192, chi=16))  # doctest: +SKIP
 
     Args:
-        operator: the Hamiltonian; one of NetKet is taken as it is (`from_netket`).
+        operator: the Hamiltonian; one of quimb is taken as it is (`from_quimb`).
         ansatz: the wave function; see `tnvmc.ansatz.protocol.Ansatz`.
         sampler: `Sampler` (Markov chains), `DirectSampler` (independent draws, reweighted) or
             `Enumerate` (small systems, no noise).
@@ -326,7 +326,7 @@ class VMC:
         walkers, so <Sx> is 0.  Of a `NonHermitian` both Hermitian parts are estimated.
 
         Raises:
-            ValueError: an operator on another lattice, or one of NetKet for another sector.
+            ValueError: an operator on another lattice, or one for another sector.
 
         Warns:
             UnreliableWarning: as `measure`, but that the exact value is not known.

@@ -20,7 +20,7 @@ from tnvmc.backend.arguments import numeric_type, refuse, whole
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.jacobian.slices import SliceJacobian
-from tnvmc.lattice.custom import as_lattice, follows_row
+from tnvmc.lattice.custom import follows_row
 from tnvmc.lattice.embedding import Bonds, Embedding, embedding, sides
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
 from tnvmc.operators.symmetry import Symmetry, which_commute
@@ -53,7 +53,6 @@ class TensorLayout:
     ) -> None:
         if isinstance(D, Lattice):
             raise TypeError("PEPS: the lattice comes first; write PEPS(lattice, D)")
-        lattice = as_lattice(lattice)
         require_lattice("PEPS", lattice)
         D, local_dim = whole("PEPS", "D", D), whole("PEPS", "local_dim", local_dim, 2)
         if lattice.kind == "graph" and not follows_row(lattice):
