@@ -34,9 +34,9 @@ from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.app.cli import main
 from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.optimize.rule import Rule
-from tnvmc.report.texts import TEMPLATES
 from tnvmc.sampling.problem import Samples
 from tnvmc.settings.config import SECTIONS, keys
+from tnvmc.shown import templates
 from tnvmc.vmc.results import Measurement, StepRecord
 
 ROOT = Path(__file__).parents[1]
@@ -241,7 +241,7 @@ def test_signatures_that_are_shown_are_those_of_the_code() -> None:
 
 def test_every_code_of_a_diagnostic_is_told() -> None:
     told = {code for page in PAGES for code in re.findall(r"`(\w+)`", page.read_text())}
-    assert set(TEMPLATES) - told == set()
+    assert set(templates()["sentences"]) - told == set()
 
 
 def test_the_reference_explains_every_setting(generate: ModuleType) -> None:

@@ -8,10 +8,8 @@ from types import ModuleType
 
 import pytest
 
-import tnvmc  # noqa: F401 - says what makes sentences
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.report.texts import sentence
-from tnvmc.shown import Table, data_frame, fixed, with_error
+from tnvmc.shown import Table, data_frame, fixed, sentence, with_error
 
 
 @pytest.mark.parametrize(

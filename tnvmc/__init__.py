@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from tnvmc._version import __version__
-from tnvmc.shown import draw_with, tell_with
+from tnvmc.shown import draw_with
 
 _NAMES_OF = {
     "tnvmc.lattice": (
@@ -112,4 +112,3 @@ def __dir__() -> list[str]:
 
 
 draw_with(lambda: importlib.import_module(_MODULES["plot"]))
-tell_with(lambda: importlib.import_module("tnvmc.report.texts"))

@@ -1,14 +1,18 @@
-"""Level 0: how results show themselves: digits, tables in text and HTML, data frames.
+"""Level 0: how results show themselves: digits, sentences, tables in text and HTML, data frames.
 
-A result says what its table holds (`Shown`); no sentence is made here.
+A result says what its table holds (`Shown`).  Sentences of diagnostics stand in `sentences.toml`:
+there alone a code becomes words.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from html import escape
+from importlib.resources import files
 from typing import Any
 
 LARGE = 1e9
@@ -48,6 +52,109 @@ def scientific(value: float | None, error: float | None) -> str:
     return f"{with_error(scaled, error / 10**power) if error else f'{scaled:.1f}'}e{power}"
 
 
+def short(value: float) -> str:
+    """Write a small number with two digits: 1.1e-4."""
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa.removesuffix('.0')}e{int(exponent)}" if value else "0"
+
+
+def duration(seconds: float) -> str:
+    """Write a time as "31.4 s", "2 min 5 s" or "1 h 3 min"."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes = round(seconds) // 60
+    if minutes < 60:
+        return f"{minutes} min {round(seconds) % 60} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+@cache
+def templates() -> Mapping[str, Mapping[str, str]]:
+    """Give the tables of `sentences.toml`: "sentences" by code, "phrases" in them, "phases"."""
+    return tomllib.loads((files("tnvmc") / "sentences.toml").read_text("utf-8"))
+
+
+def sentence(diagnostic: Any) -> str:
+    """Write a diagnostic as a sentence, without capital and full stop.
+
+    One of another version, whose code or values are not known here, is shown as it stands.
+    """
+    from jinja2 import UndefinedError
+
+    try:
+        text = templates()["sentences"][diagnostic.code]
+        return _render(text, diagnostic.status, diagnostic.values)
+    except (KeyError, TypeError, ValueError, UndefinedError):
+        return str(diagnostic)
+
+
+def line(diagnostic: Any) -> str:
+    """Write a diagnostic as a line of output, a warning with "warning: " before it."""
+    warns = diagnostic.status in ("warning", "error")
+    return f"warning: {sentence(diagnostic)}" if warns else sentence(diagnostic)
+
+
+def coded(diagnostic: Any) -> str:
+    """Write a diagnostic with its code before its sentence, as warnings of Python are told."""
+    told = sentence(diagnostic)
+    if told == str(diagnostic):
+        return told.removeprefix(f"{diagnostic.status}: ")
+    return f"{diagnostic.code}: {told}"
+
+
+def step_sentence(diagnostics: Iterable[Any], undone: bool) -> str:
+    """Write what happened to a step; empty where nothing did."""
+    told = "; ".join(map(sentence, diagnostics))
+    return f"{told}: step undone, next ones shorter" if told and undone else told
+
+
+def phase_name(phase: str) -> str:
+    """Name what is computed; one that is not known here as it stands."""
+    return templates()["phases"].get(phase, phase)
+
+
+@cache
+def _environment() -> Any:
+    """Make the environment of the sentences; names that are no value stand for phrases."""
+    from jinja2 import Environment, StrictUndefined, pass_context
+    from jinja2.runtime import Context, missing
+
+    class WithPhrases(Context):
+        def resolve_or_missing(self, key: str) -> Any:
+            found = super().resolve_or_missing(key)
+            if found is missing and key in templates()["phrases"]:
+                return _render(templates()["phrases"][key], self["status"], self["values"])
+            return found
+
+    @pass_context
+    def sentence_of(context: Any, code: str) -> str:
+        return _render(templates()["sentences"][code], context["status"], context["values"])
+
+    environment = Environment(undefined=StrictUndefined)
+    environment.context_class = WithPhrases
+    environment.filters.update({
+        "as": format, "short": short, "moved": _moved, "with_error": with_error, "listed": _listed,
+        "sentence_of": sentence_of, "duration": duration,
+    })  # fmt: skip
+    return environment
+
+
+def _render(text: str, status: str, values: Mapping[str, Any]) -> str:
+    context = {**values, "status": status, "values": values}
+    return str(_environment().from_string(text).render(context))
+
+
+def _listed(value: Any) -> str:
+    """Write names with commas, "none" for none; a single value as it is."""
+    return (", ".join(value) or "none") if isinstance(value, list | tuple) else str(value)
+
+
+def _moved(v: Mapping[str, Any]) -> str:
+    """Write how far an energy moves: "3.2 sigma (1.1e-4 per site)"."""
+    per_site = f"{short(v['per_site'])} per site"
+    return per_site if v["sigmas"] is None else f"{v['sigmas']:.1f} sigma ({per_site})"
+
+
 @dataclass(frozen=True)
 class Table:
     """What a result shows of itself: a title, rows of texts under named columns, and notes."""
@@ -64,7 +171,8 @@ class Table:
             "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
             for row in self.rows
         )
-        notes = "".join(f"<div>{escape(_sentence(note))}</div>" for note in self.notes)
+        told = [note if isinstance(note, str) else line(note) for note in self.notes]
+        notes = "".join(f"<div>{escape(text)}</div>" for text in told)
         headed = f"<thead><tr>{head}</tr></thead>" if any(self.columns) else ""
         return (
             f'<div class="tnvmc"><table><caption>{escape(self.title)}</caption>'
@@ -104,27 +212,6 @@ def data_frame(columns: Mapping[str, Any]) -> Any:
             "to_dataframe: pandas is missing; install the extra 'notebook', or: pip install pandas"
         ) from None
     return DataFrame(dict(columns))
-
-
-_find_sentences: Callable[[], Any] | None = None
-
-
-def tell_with(find: Callable[[], Any]) -> None:
-    """Say once what makes sentences of diagnostics, for notebooks and warnings; as `draw_with`."""
-    global _find_sentences
-    _find_sentences = find
-
-
-def _sentence(note: object) -> str:
-    """A text as it is, a diagnostic as a line of output where something makes sentences."""
-    if isinstance(note, str) or _find_sentences is None:
-        return str(note)
-    return str(_find_sentences().line(note))
-
-
-def coded(found: object) -> str:
-    """Write a diagnostic with its code, and its sentence where something makes sentences."""
-    return str(found) if _find_sentences is None else str(_find_sentences().coded(found))
 
 
 _find_plot: Callable[[], Any] | None = None

@@ -24,7 +24,7 @@ from tnvmc.app.command_line import warning_line
 from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.report.plots import energy_picture
 from tnvmc.report.show import describe
-from tnvmc.report.texts import sentence
+from tnvmc.shown import sentence
 from tnvmc.storage import run_folder
 from tnvmc.storage.hdf5 import read_parameters
 from tnvmc.storage.run_folder import RunFolder

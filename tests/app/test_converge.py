@@ -10,7 +10,7 @@ import pytest
 from tests.run_files import read_json
 from tnvmc.app.cli import main
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.report.texts import line
+from tnvmc.shown import line
 from tnvmc.storage.run_folder import RunFolder
 from tnvmc.trust.finished_run import diagnostics_of
 

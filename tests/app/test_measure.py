@@ -19,9 +19,9 @@ from tnvmc.app import run as session
 from tnvmc.app.cli import main
 from tnvmc.app.measure import Asked, measure_run
 from tnvmc.operators.spin import kron, spin_matrices
-from tnvmc.report.texts import PHASES
 from tnvmc.sampling.chains import Sampler
 from tnvmc.session import observables
+from tnvmc.shown import templates
 from tnvmc.storage.hdf5 import read_parameters
 from tnvmc.storage.run_files import read_run
 from tnvmc.vmc.measurement import FRESH_BURN, collect
@@ -417,7 +417,7 @@ def test_a_terminal_shows_how_far_it_is(make: Any, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.setenv("TERM", "xterm")
     assert main(["measure", str(folder)]) == 0
-    assert PHASES["pairs"] in terminal.getvalue()
+    assert templates()["phases"]["pairs"] in terminal.getvalue()
     changing = {"seconds", "check", "provenance"}
     shown = {key: value for key, value in strict(folder).items() if key not in changing}
     assert shown == {key: value for key, value in silent.items() if key not in changing}

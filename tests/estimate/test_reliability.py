@@ -18,7 +18,7 @@ from tnvmc.estimate.reliability import (
     doubts,
 )
 from tnvmc.estimate.statistics import estimate
-from tnvmc.report.texts import sentence
+from tnvmc.shown import sentence
 
 RNG = np.random.default_rng
 

@@ -18,7 +18,7 @@ import tnvmc
 from tests.terminal import in_terminal
 from tnvmc.backend import progress
 from tnvmc.report import live
-from tnvmc.report.texts import PHASES, phase_name
+from tnvmc.shown import phase_name, templates
 
 
 class Notebook(ModuleType):
@@ -114,7 +114,7 @@ def test_phases_have_a_bar_each() -> None:
     with live.working(console):
         progress.begin("iterates")
         progress.begin("energy")
-    assert PHASES["energy"] in console.file.getvalue()  # type: ignore[attr-defined]
+    assert templates()["phases"]["energy"] in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_a_phase_of_unknown_length_shows_seconds() -> None:
@@ -122,7 +122,7 @@ def test_a_phase_of_unknown_length_shows_seconds() -> None:
     with live.working(console):
         progress.begin("matrix", known=False)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "0 s" in shown and PHASES["matrix"] in shown
+    assert "0 s" in shown and templates()["phases"]["matrix"] in shown
 
 
 def test_nothing_on_what_is_neither() -> None:
@@ -145,7 +145,7 @@ def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None
             for done in progress.in_turn(range(101)):
                 clock[0] = float(done)
         shown[begun] = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
-    name = PHASES["energy"]
+    name = templates()["phases"]["energy"]
     assert shown[False][0] == name
     for lines in (shown[False][1:], shown[True]):
         shares = [int(re.fullmatch(rf"{name}  (\d+)%", line)[1]) for line in lines]  # type: ignore[index]
@@ -198,5 +198,5 @@ def test_every_phase_has_a_name() -> None:
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "progress.begin":
                 told = (getattr(each, "value", None) for each in ast.walk(node.args[0]))
                 begun |= {each for each in told if isinstance(each, str)}
-    assert begun == {*PHASES}
+    assert begun == {*templates()["phases"]}
     assert phase_name("new") == "new"

@@ -6,15 +6,8 @@ import math
 
 import pytest
 
-from tnvmc.report.numbers import (
-    duration,
-    per_site,
-    scientific,
-    short,
-    signed,
-    ten_digits,
-    with_error,
-)
+from tnvmc.report.numbers import per_site, scientific, signed, ten_digits, with_error
+from tnvmc.shown import duration, short
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.report.texts import TEMPLATES
 from tnvmc.series.several_starts import WRONG, StartRow, above_lowest, agreement_of
+from tnvmc.shown import templates
 
 ONE = StartRow(
     name="start-1", seed=0, energy=-10.0, energy_error=0.01, variance=0.1, v_score=0.1, steps=20,
@@ -54,7 +54,7 @@ def test_one_start_says_nothing() -> None:
 
 
 def test_the_codes_are_those_that_a_result_has() -> None:
-    assert WRONG <= set(TEMPLATES)
+    assert WRONG <= set(templates()["sentences"])
 
 
 def test_an_energy_that_is_wrong_is_not_the_lowest() -> None:

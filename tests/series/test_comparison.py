@@ -19,9 +19,9 @@ from tnvmc.app import series as app
 from tnvmc.app.cli import main
 from tnvmc.optimize.schedules import Cosine
 from tnvmc.report.console import RunConsole
-from tnvmc.report.texts import sentence
 from tnvmc.series import comparison as kinds
 from tnvmc.session.vmc import VMC
+from tnvmc.shown import sentence
 from tnvmc.storage.run_folder import FolderInUse
 from tnvmc.vmc.results import StepRecord
 from tnvmc.vmc.step import OptimisationFailed

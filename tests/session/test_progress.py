@@ -12,8 +12,8 @@ import pytest
 
 from tnvmc import PEPS, VMC, DirectSampler, Sampler, heisenberg, square
 from tnvmc.backend.progress import watched
-from tnvmc.report.texts import PHASES
 from tnvmc.sampling.problem import Samples
+from tnvmc.shown import templates
 from tnvmc.vmc.results import StepRecord
 
 OPERATOR = heisenberg(square(2, 3))
@@ -59,7 +59,7 @@ def test_expect_and_converge_show_what_measure_shows(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.setenv("TERM", "xterm")
     mean = vmc.expect(OPERATOR, 64, progress=True).mean
-    assert PHASES["operator"] in terminal.getvalue()
+    assert templates()["phases"]["operator"] in terminal.getvalue()
     before = len(terminal.getvalue())
     found = vmc.converge([2, 4], 64, double_layer=False, progress=True)
     assert "%" in terminal.getvalue()[before:]
@@ -100,7 +100,7 @@ def test_measurements_tell_how_far_they_are(sampler: Samples, tmp_path: Path) ->
         after = vmc.measure(sampler=sampler)
     assert before.energy == after.energy
     phases = dict.fromkeys(phase for phase, _ in told)
-    assert {"last_update", "energy"} <= {*phases} <= {*PHASES}
+    assert {"last_update", "energy"} <= {*phases} <= {*templates()["phases"]}
     for each in phases:
         shares = [share for phase, share in told if phase == each]
         assert shares == sorted(shares)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.report.texts import sentence
+from tnvmc.shown import sentence
 from tnvmc.trust.finished_run import diagnose
 
 Json = dict[str, Any]

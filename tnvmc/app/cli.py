@@ -175,8 +175,8 @@ def _converge(options: argparse.Namespace) -> None:
 
     from tnvmc.app.converge import converge_run
     from tnvmc.report.live import told_in_logs, work
-    from tnvmc.report.texts import line
     from tnvmc.settings.problems import ConfigError
+    from tnvmc.shown import line
     from tnvmc.trust.finished_run import diagnostics_of
 
     with termination_as_exception():

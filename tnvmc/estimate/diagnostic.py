@@ -17,7 +17,7 @@ warning: the number is less certain than it looks; error: it is no number to use
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """What a check found.  Code decides on `code` and `status`; `report.texts` makes sentences.
+    """What a check found.  Code decides on `code` and `status`; `shown.sentence` writes it.
 
     `values` are plain numbers, strings, lists and None, as JSON holds them.
     """

@@ -22,11 +22,10 @@ from tnvmc.report.describe import (
     symmetries_text,
 )
 from tnvmc.report.live import Bar, Output, can_show, console_on, step_numbers, working
-from tnvmc.report.numbers import duration, known_energy, per_site
-from tnvmc.report.texts import line, step_sentence
+from tnvmc.report.numbers import known_energy, per_site
 from tnvmc.settings.config import Settings
 from tnvmc.settings.stages import stages_of
-from tnvmc.shown import fixed, with_error
+from tnvmc.shown import duration, fixed, line, step_sentence, with_error
 from tnvmc.trust.finished_run import diagnostics_of
 from tnvmc.vmc.results import StepRecord
 

@@ -9,10 +9,9 @@ from typing import Any
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.operators.reference import known_energy
 from tnvmc.operators.term import Operator
-from tnvmc.report.numbers import short
 from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.model_settings import COUPLINGS, PerBond
-from tnvmc.shown import with_error
+from tnvmc.shown import short, with_error
 from tnvmc.storage.run_files import Damage, Json, Run, is_current, is_outdated, steps_done
 from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, HISTORY
 from tnvmc.trust.finished_run import of_last_stage

@@ -14,8 +14,7 @@ from typing import IO, Any, Self, cast
 
 from tnvmc.backend.progress import watched
 from tnvmc.backend.ranks import launched
-from tnvmc.report.texts import phase_name, step_sentence
-from tnvmc.shown import with_error
+from tnvmc.shown import phase_name, step_sentence, with_error
 from tnvmc.vmc.results import StepRecord
 
 _EVEN = 0.9  # effective part of the samples of a step below which it is shown

@@ -32,25 +32,9 @@ def known_energy(value: float, error: float | None) -> str:
     return with_error(value, error) if error else ten_digits(value)
 
 
-def short(value: float) -> str:
-    """Write a small number with two digits: 1.1e-4."""
-    mantissa, exponent = f"{value:.1e}".split("e")
-    return f"{mantissa.removesuffix('.0')}e{int(exponent)}" if value else "0"
-
-
 def signed(value: float, error: float | None) -> str:
     """Write a number with its sign and error as +3.20(49)e-5."""
     return ("+" if value >= 0 else "") + scientific(value, error)
-
-
-def duration(seconds: float) -> str:
-    """Write a time as "31.4 s", "2 min 5 s" or "1 h 3 min"."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes = round(seconds) // 60
-    if minutes < 60:
-        return f"{minutes} min {round(seconds) % 60} s"
-    return f"{minutes // 60} h {minutes % 60} min"
 
 
 Lines = Sequence[Sequence[str]]

@@ -14,8 +14,7 @@ import numpy as np
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.report.console import rows_table
 from tnvmc.report.describe import sector_text
-from tnvmc.report.texts import line
-from tnvmc.shown import fixed, with_error
+from tnvmc.shown import fixed, line, with_error
 from tnvmc.storage.run_files import OBSERVABLES, Json, as_array
 from tnvmc.trust.finished_run import diagnostics_of
 

@@ -14,11 +14,10 @@ from typing import Any
 from tnvmc._version import __version__
 from tnvmc.report import describe
 from tnvmc.report.figures import NAMES, draw, style
-from tnvmc.report.numbers import duration, known_energy, per_site, short, signed, ten_digits
+from tnvmc.report.numbers import known_energy, per_site, signed, ten_digits
 from tnvmc.report.observables import observed, samples_text
 from tnvmc.report.plots import check_ours
-from tnvmc.report.texts import sentence
-from tnvmc.shown import with_error
+from tnvmc.shown import duration, sentence, short, with_error
 from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.run_files import Json, Run, is_current, read_run, steps_asked, steps_done
 from tnvmc.storage.run_folder import CONFIG

@@ -10,10 +10,10 @@ from typing import Any
 
 from tnvmc.report import describe as words
 from tnvmc.report.describe import facts
-from tnvmc.report.numbers import duration, in_columns, in_markdown, known_energy, per_site
+from tnvmc.report.numbers import in_columns, in_markdown, known_energy, per_site
 from tnvmc.report.observables import observed
-from tnvmc.report.texts import line, sentence, step_sentence
 from tnvmc.series.kind import SeriesTable
+from tnvmc.shown import duration, line, sentence, step_sentence
 from tnvmc.storage import run_files
 from tnvmc.storage.hdf5 import StateFileError, opened, parameters_in
 from tnvmc.storage.identity import kind_in

@@ -17,8 +17,7 @@ from tnvmc.report.figures.history import (
     Panel,
     mark_stages,
 )
-from tnvmc.report.texts import sentence
-from tnvmc.shown import with_error
+from tnvmc.shown import sentence, with_error
 from tnvmc.trust.steps import noise_shares, zero_variance
 
 NAME = "convergence"

@@ -10,7 +10,7 @@ import numpy as np
 
 from tnvmc.lattice import GRIDS, Lattice
 from tnvmc.lattice.lattice import grid_coordinates
-from tnvmc.report.texts import sentence
+from tnvmc.shown import sentence
 from tnvmc.storage.run_files import Json, Run, as_array
 from tnvmc.trust.finished_run import diagnostics_of
 

@@ -11,7 +11,7 @@ import pytest
 
 import tnvmc
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.report.texts import PHRASES, TEMPLATES, line, sentence, step_sentence
+from tnvmc.shown import line, sentence, step_sentence, templates
 
 MOVED = {"sigmas": 3.2, "per_site": 6.4e-5}
 SMALL = {"chi": 8, **MOVED}
@@ -383,8 +383,11 @@ def test_sentences(code: str, values: dict[str, Any], text: str) -> None:
 
 
 def test_every_template_has_an_example_and_every_phrase_a_use() -> None:
-    assert {code for code, _, _ in EXAMPLES} == set(TEMPLATES)
-    assert all(any(f"{{{{ {name} }}}}" in text for text in TEMPLATES.values()) for name in PHRASES)
+    assert {code for code, _, _ in EXAMPLES} == set(templates()["sentences"])
+    assert all(
+        any(f"{{{{ {name} }}}}" in text for text in templates()["sentences"].values())
+        for name in templates()["phrases"]
+    )
 
 
 def codes_in_the_package() -> Iterator[str]:
@@ -400,7 +403,7 @@ def codes_in_the_package() -> Iterator[str]:
 
 @pytest.mark.whole
 def test_every_code_has_a_template_and_no_template_is_dead() -> None:
-    assert set(codes_in_the_package()) == set(TEMPLATES)
+    assert set(codes_in_the_package()) == set(templates()["sentences"])
 
 
 def test_the_status_shows() -> None:
@@ -415,7 +418,7 @@ def test_the_status_shows() -> None:
 def test_one_of_another_version_is_shown_as_it_stands() -> None:
     assert sentence(Diagnostic("dreamt", "open", {"n": 3})) == "open: dreamt (n = 3)"
     held = {"code": "energy_jump", "status": "warning", "values": {"before": None, "after": 1.0}}
-    assert sentence(held) == "warning: energy_jump (before = None, after = 1)"
+    assert sentence(Diagnostic.from_dict(held)) == "warning: energy_jump (before = None, after = 1)"
 
 
 def test_what_happened_to_a_step() -> None:
