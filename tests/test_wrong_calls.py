@@ -109,7 +109,11 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "half a sample": (lambda: Sampler(n_samples=1000.5), ValueError, "got 1000.5"),
     "samples of 1e4": (lambda: Sampler(n_samples=1e4), ValueError, "write 10000"),
     "negative rate": (lambda: VMC(H, STATE, learning_rate=-0.1), ValueError, "at least 0"),
-    "rates in a list": (lambda: VMC(H, STATE, learning_rate=[0.1]), ValueError, "Piecewise"),
+    "rates in a list": (
+        lambda: VMC(H, STATE, learning_rate=[0.1]),
+        ValueError,
+        "function of the step",
+    ),
     "rate without step": (lambda: VMC(H, STATE, learning_rate=lambda: 0.1), TypeError, "step"),
     "rate that falls below 0": (
         lambda: VMC(H, STATE, FEW, theta=RUN.theta, learning_rate=lambda step: -1.0).run(1),

@@ -182,8 +182,8 @@ def test_optimizers(overrides: list[str], rule: object) -> None:
 def test_schedules(overrides: list[str], rates: list[float]) -> None:
     chosen = settings("optimizer.steps=5", *(f"optimizer.{text}" for text in overrides))
     schedule = build_schedule(chosen.optimizer)
-    assert callable(schedule)
-    assert [schedule(step) for step in range(5)] == pytest.approx(rates, rel=1e-3)
+    found = [schedule(step) if callable(schedule) else schedule for step in range(5)]
+    assert found == pytest.approx(rates, rel=1e-3)
 
 
 def test_a_rate_that_follows_the_steps() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,18 +22,22 @@ RANDOM_PASS = 2**32 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradientDescent(Rule):
-    """The force itself: theta -= learning_rate * O^dagger W (E - <E>)."""
+class FirstOrder(Rule):
+    """A rule whose direction follows from the force F = O^dagger W (E - <E>) and its state."""
 
     clip: float | None = None
     """Clip local energies; see `tnvmc.optimize.solve.clip_outliers`."""
 
     def __post_init__(self) -> None:
-        optional_positive("GradientDescent", "clip", self.clip)
+        optional_positive(type(self).__name__, "clip", self.clip)
 
     def init(self, theta: Array) -> State:
         """Nothing is carried."""
         return {}
+
+    @abstractmethod
+    def of_force(self, force: Array, state: State, key: tuple[int, int]) -> tuple[Array, State]:
+        """Give the direction (P,) for a force (P,), and the next state."""
 
     def direction(
         self,
@@ -43,13 +48,26 @@ class GradientDescent(Rule):
         state: State,
         uniforms_key: tuple[int, int] = (0, 0),
     ) -> tuple[Array, State, Info]:
-        """Force (P,); see `Rule.direction`."""
-        force, info = _force(theta, jacobian, local_energy, weight, self.clip)
-        return force, {}, info
+        """Direction (P,) of the type of theta; see `Rule.direction`.  Reports `force_norm`."""
+        xp = array_namespace(theta)
+        problem = least_squares(theta, jacobian, local_energy, weight, self.clip)
+        with np.errstate(over="ignore", invalid="ignore"):
+            force = xp.astype(problem.force(), theta.dtype)
+        require_finite("force", force, "log-derivatives or local energies are too large")
+        found, after = self.of_force(force, state, uniforms_key)
+        norm = float(xp.sqrt(xp.sum(xp.abs(force) ** 2)))
+        return found, after, {"force_norm": norm, "clipped": problem.clipped}
 
 
-@dataclass(frozen=True, kw_only=True)
-class RandomSign(Rule):
+class GradientDescent(FirstOrder):
+    """The force itself: theta -= learning_rate * O^dagger W (E - <E>)."""
+
+    def of_force(self, force: Array, state: State, key: tuple[int, int]) -> tuple[Array, State]:
+        """Give the force."""
+        return force, {}
+
+
+class RandomSign(FirstOrder):
     """A random part of a step against the sign of each component of the force.
 
     d_k = r_k sign(F_k) with r_k uniform in [0, 1), one per real number (Liu, Dong, Han, Guo, He,
@@ -57,40 +75,18 @@ class RandomSign(Rule):
     size of the force, hence a single outlier, plays no part.
     """
 
-    clip: float | None = None
-    """Clip local energies; see `tnvmc.optimize.solve.clip_outliers`."""
-
-    def __post_init__(self) -> None:
-        optional_positive("RandomSign", "clip", self.clip)
-
-    def init(self, theta: Array) -> State:
-        """Nothing is carried: the numbers of a step have the address (seed, step)."""
-        return {}
-
-    def direction(
-        self,
-        theta: Array,
-        jacobian: Jacobian,
-        local_energy: Array,
-        weight: Array | None,
-        state: State,
-        uniforms_key: tuple[int, int] = (0, 0),
-    ) -> tuple[Array, State, Info]:
-        """Random signs (P,); see `Rule.direction`."""
-        xp = array_namespace(theta)
-        force, info = _force(theta, jacobian, local_energy, weight, self.clip)
-        seed, step = uniforms_key
-        size, stream = theta.shape[0], (step, RANDOM_PASS)
-        if is_complex(theta):
-            r = uniforms(seed, stream, range(1), 2 * size, xp)[0, :]
-            signs = r[:size] * xp.sign(xp.real(force)) + 1j * (r[size:] * xp.sign(xp.imag(force)))
-        else:
-            signs = uniforms(seed, stream, range(1), size, xp)[0, :] * xp.sign(force)
-        return xp.astype(signs, theta.dtype), {}, info
+    def of_force(self, force: Array, state: State, key: tuple[int, int]) -> tuple[Array, State]:
+        """Give random signs; their numbers have the address (seed, step)."""
+        xp, (seed, step), size = array_namespace(force), key, force.shape[0]
+        parts = [xp.real(force), xp.imag(force)] if is_complex(force) else [force]
+        r = uniforms(seed, (step, RANDOM_PASS), range(1), len(parts) * size, xp)[0, :]
+        signs = [r[k * size : (k + 1) * size] * xp.sign(part) for k, part in enumerate(parts)]
+        found = signs[0] if len(signs) == 1 else signs[0] + 1j * signs[1]
+        return xp.astype(found, force.dtype), {}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adam(Rule):
+class Adam(FirstOrder):
     """Adaptive moments (Kingma, Ba, ICLR 2015), bias-corrected.
 
     For complex theta the second moment is that of |F_k|, so that a rotation of the phase of a
@@ -100,11 +96,9 @@ class Adam(Rule):
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
-    clip: float | None = None
-    """Clip local energies; see `tnvmc.optimize.solve.clip_outliers`."""
 
     def __post_init__(self) -> None:
-        optional_positive("Adam", "clip", self.clip)
+        super().__post_init__()
         for name in ("beta1", "beta2", "epsilon"):
             real("Adam", name, getattr(self, name))
         if not (0 <= self.beta1 < 1 and 0 <= self.beta2 < 1 and self.epsilon > 0):
@@ -119,35 +113,11 @@ class Adam(Rule):
         size = xp.abs(xp.zeros_like(theta))
         return {"first": xp.zeros_like(theta), "second": size, "count": 0}
 
-    def direction(
-        self,
-        theta: Array,
-        jacobian: Jacobian,
-        local_energy: Array,
-        weight: Array | None,
-        state: State,
-        uniforms_key: tuple[int, int] = (0, 0),
-    ) -> tuple[Array, State, Info]:
-        """Scaled first moment (P,); see `Rule.direction`."""
-        xp = array_namespace(theta)
-        force, info = _force(theta, jacobian, local_energy, weight, self.clip)
-        count = state["count"] + 1
+    def of_force(self, force: Array, state: State, key: tuple[int, int]) -> tuple[Array, State]:
+        """Give the first moment over the root of the second."""
+        xp, count = array_namespace(force), state["count"] + 1
         first = self.beta1 * state["first"] + (1 - self.beta1) * force
         second = self.beta2 * state["second"] + (1 - self.beta2) * xp.abs(force) ** 2
         mean = first / (1 - self.beta1**count)
         root = xp.sqrt(second / (1 - self.beta2**count))
-        direction = mean / (root + self.epsilon)
-        return direction, {"first": first, "second": second, "count": count}, info
-
-
-def _force(
-    theta: Array, jacobian: Jacobian, local_energy: Array, weight: Array | None, clip: float | None
-) -> tuple[Array, Info]:
-    """The force (P,), of the type of theta, and what there is to report about it."""
-    xp = array_namespace(theta)
-    problem = least_squares(theta, jacobian, local_energy, weight, clip)
-    with np.errstate(over="ignore", invalid="ignore"):
-        force = xp.astype(problem.force(), theta.dtype)
-    require_finite("force", force, "log-derivatives or local energies are too large")
-    norm = float(xp.sqrt(xp.sum(xp.abs(force) ** 2)))
-    return force, {"force_norm": norm, "clipped": problem.clipped}
+        return mean / (root + self.epsilon), {"first": first, "second": second, "count": count}

@@ -316,7 +316,7 @@ def rates(learning_rate: Any, rule: Rule) -> Rates | None:
         return Rates(learning_rate)
     if isinstance(learning_rate, list | tuple):
         raise ValueError(  # noqa: TRY004
-            f"VMC: learning_rate is a list; write Piecewise({list(learning_rate)}, [steps of each])"
+            "VMC: learning_rate is a list; give a function of the step, which gives one of them"
         )
     return Rates(real("VMC", "learning_rate", learning_rate, 0.0))
 

@@ -237,20 +237,16 @@ def build_optimizer(settings: Any) -> Any:
 
 def build_schedule(
     settings: OptimizerSettings, first_step: int = 0
-) -> schedules.Schedule | Literal["auto"]:
-    """Make the learning rate, a function of steps from `first_step` on, or "auto"."""
+) -> schedules.Schedule | float | Literal["auto"]:
+    """Make the learning rate: a number, a function of steps from `first_step` on, or "auto"."""
     rate, steps = settings.learning_rate, max(1, settings.steps)
     if rate is None or rate == "auto":
         return "auto"
     final = settings.final_learning_rate or rate / 10
-    schedule: schedules.Schedule
-    match settings.schedule:
-        case "constant":
-            schedule = schedules.Constant(rate)
-        case "exponential":
-            schedule = schedules.Exponential(rate, final, steps)
-        case _:
-            schedule = schedules.Cosine(rate, final, steps)
+    if settings.schedule == "constant":
+        return rate
+    falling = schedules.Exponential if settings.schedule == "exponential" else schedules.Cosine
+    schedule = falling(rate, final, steps)
     return (lambda step: schedule(step - first_step)) if first_step else schedule
 
 

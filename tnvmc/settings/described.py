@@ -224,8 +224,7 @@ def _rate_of(vmc: Made) -> Any:
 
 
 def _plain_rate(schedule: Any) -> Any:
-    given = schedule.given if isinstance(schedule, Rates) else schedule
-    return given.value if isinstance(given, schedules.Constant) else given
+    return schedule.given if isinstance(schedule, Rates) else schedule
 
 
 def _differing(vmc: Made, settings: Settings) -> list[str]:
