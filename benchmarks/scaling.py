@@ -202,8 +202,8 @@ def view_seconds(L: int, D: int, chi: int) -> float:
     theta = peps.initial(heisenberg(square(L, L)), kind="random")
 
     def both() -> None:
-        views = Views(peps.tensors(theta), peps.filling, peps.scheme)
-        views.engine(by_columns=False), views.engine(by_columns=True)
+        views = Views.of(peps.tensors(theta), peps.embedding, peps.scheme)
+        views.engine(by_columns=True)
 
     return least_time(both, 1)
 

@@ -109,7 +109,7 @@ def test_no_sketch_and_no_bond_exceeds_chi(chi: int) -> None:
     peps, theta = _correlated_state((4, 7), 4, "float64", 8)
     start = peps.with_scheme(SRC(chi)).start(theta, _configs(3, 28))
     ready = start.cache  # type: ignore[attr-defined]
-    layers = ready.views.engine(by_columns=False).layers
+    layers = ready.views.rows.layers
     sketches = [s for way in layers.sketches.values() for s in way if s is not None]
     assert max(t.shape[3] for sketch in sketches for t in sketch) == min(chi, 4**3)
     bonds = [t.shape[3] for boundary in ready.ahead if boundary for t in boundary.tensors]
@@ -140,7 +140,7 @@ def _right_vectors(sketch: Any, cut: int) -> np.ndarray:
 def test_src_needs_its_sketch() -> None:
     peps, theta = _correlated_state((2, 2), 2, "float64", 7)
     ready = peps.start(theta, _configs(1, 4)).cache
-    layers = ready.views.engine(by_columns=False).layers  # type: ignore[attr-defined]
+    layers = ready.views.rows.layers  # type: ignore[attr-defined]
     rows = layers.row(0, _configs(1, 4), "down")
     with pytest.raises(ValueError, match="needs a sketch"):
         SRC(2).absorb(None, rows, None)

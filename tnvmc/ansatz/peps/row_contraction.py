@@ -42,7 +42,7 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for (B, N): boundaries from both sides, closed at the middle row."""
         views = self._views(theta)
-        engine, configs = views.engine(by_columns=False), views.places(configs, by_columns=False)
+        engine, configs = views.rows, views.places(configs, by_columns=False)
         layers = engine.layers
         middle = layers.n_rows // 2
         above: BoundaryMPS | None = None
@@ -57,10 +57,9 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
         """Walkers with the boundaries below every row.  Cost: one absorption per row."""
         views = self._views(theta)
         ready = RowBoundaries.made(views, configs, by_columns=False)
-        engine = views.engine(by_columns=False)
         places = views.places(configs, by_columns=False)
-        amplitude = engine.close(StripState(0, 1, places, None, ready.ahead[0]))
-        return Walkers(configs, engine.layers.with_scale(amplitude), ready)
+        amplitude = views.rows.close(StripState(0, 1, places, None, ready.ahead[0]))
+        return Walkers(configs, views.rows.layers.with_scale(amplitude), ready)
 
     def tempered_sweep(
         self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array | float
@@ -132,7 +131,7 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
             if not by_columns:
                 rows, begun, ended = singles, ready, walk.boundaries()
             ready = walk.boundaries()
-        layers = begun.views.engine(by_columns=False).layers
+        layers = begun.views.rows.layers
         amplitude = layers.with_scale(rows[len(rows) // 2].amplitude)
         if pairs:
             around = _environments(begun, ended, configs, rows)
@@ -157,7 +156,7 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
 
     def _views(self, theta: Array) -> Views:
         return self._latest.of(
-            theta, lambda own: Views(on_grid(self, own), self.embedding, self.scheme, self.rings)
+            theta, lambda x: Views.of(on_grid(self, x), self.embedding, self.scheme, self.rings)
         )
 
     def _routes(self, targets: Targets) -> Routes:
@@ -185,7 +184,7 @@ def _environments(
     sides = begun.ahead, ended.ahead
     above, below = sides if begun.direction == "up" else sides[::-1]
     return Environments(
-        begun.views.engine(by_columns=False).layers,
+        begun.views.rows.layers,
         begun.views.places(configs, by_columns=False),
         above,
         below,

@@ -37,16 +37,20 @@ _OTHER = {"down": "up", "up": "down"}
 
 @dataclass(frozen=True)
 class Views:
-    """The network of one theta by rows and by columns; each is laid out when first used."""
+    """The network of one theta by rows, and by columns, which are laid out when first used."""
 
     tensors: Sequence[Array]  #: of all places of the grid
     embedding: Embedding
     scheme: Scheme
-    rings: bool = False  #: whether the rows are rings
+    rows: StripEngine
 
-    @cached_property
-    def _rows(self) -> StripEngine:
-        return strip_engine(self.tensors, self.embedding.shape, self.scheme, self.rings)
+    @classmethod
+    def of(
+        cls, tensors: Sequence[Array], found: Embedding, scheme: Scheme, rings: bool = False
+    ) -> Views:
+        """Lay out the rows, which may be rings."""
+        rows = strip_engine(tensors, found.shape, scheme)
+        return cls(tensors, found, scheme, RingStrips(rows) if rings else rows)
 
     @cached_property
     def _columns(self) -> StripEngine:
@@ -55,8 +59,10 @@ class Views:
 
     def engine(self, by_columns: bool) -> StripEngine:
         """One of the two, made once for all threads."""
+        if not by_columns:
+            return self.rows
         with _ONE_AT_A_TIME:
-            return self._columns if by_columns else self._rows
+            return self._columns
 
     def places(self, configs: Array, by_columns: bool) -> Array:
         """Give configurations (B, N) of the sites as (B, places) in the order of a view."""
@@ -70,17 +76,14 @@ class Views:
         return self.embedding.off_grid(configs)
 
 
-def strip_engine(
-    tensors: Sequence[Array], shape: tuple[int, int], scheme: Scheme, rings: bool = False
-) -> StripEngine:
+def strip_engine(tensors: Sequence[Array], shape: tuple[int, int], scheme: Scheme) -> StripEngine:
     """Lay out the tensors of a theta, for compiled kernels where there are any for them."""
     layers = Layers.build(tensors, shape, scheme)
-    engine: StripEngine = ArrayStrips(layers)
-    if compiles(layers.tables["down"].numbers):
-        from tnvmc.ansatz.peps.compiled_strips import CompiledStrips  # needs Numba
+    if not compiles(layers.tables["down"].numbers):
+        return ArrayStrips(layers)
+    from tnvmc.ansatz.peps.compiled_strips import CompiledStrips  # needs Numba
 
-        engine = CompiledStrips(layers)
-    return RingStrips(engine) if rings else engine
+    return CompiledStrips(layers)
 
 
 def _transposed(tensors: Sequence[Array], shape: tuple[int, int]) -> list[Array]:
@@ -112,8 +115,8 @@ class LatestTheta:
         with self._lock:
             latest = self._theta
             if latest is None or latest.dtype != theta.dtype or not np.array_equal(theta, latest):
-                self._theta = theta.copy()  # the caller may write into its own
-                self._made = make(self._theta)
+                own = theta.copy()  # the caller may write into theirs
+                self._made, self._theta = make(own), own
             found: T = self._made
             return found
 
