@@ -11,7 +11,7 @@ import pytest
 import tomli_w
 from flax import nnx
 
-from tnvmc.ansatz.neural import NETWORKS
+from tnvmc.ansatz.neural import NETWORKS, architectures
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.lattice import square
 from tnvmc.limits import allowed, choices, meaning, properties
@@ -82,7 +82,8 @@ def test_the_keys_of_a_network_are_arguments_of_its_constructor(kind: str) -> No
     module = NETWORKS[kind].load()
     parameters = dict(inspect.signature(module.__init__).parameters)
     if parameters.pop("architecture", None):
-        parameters |= inspect.signature(module.Config).parameters
+        config = getattr(architectures, f"{module.__name__}Config")
+        parameters |= inspect.signature(config).parameters
     own = {
         name: parameter.default
         for name, parameter in parameters.items()

@@ -162,7 +162,7 @@ def _views(graph: Any, state: Any, configs: Any) -> dict[str, jax.Array]:
     return {
         "tokens": tokens,
         "back": module.configs(tokens),
-        "logits": module.logits(configs),
+        "logits": module.scores(configs)[0],
         "stepped": stepped.transpose(1, 0, 2),
         "log_prob": module.log_prob(configs),
         "ln_psi": module(configs),

@@ -16,18 +16,18 @@ from tnvmc.lattice.grids import square
 class Table(Autoregressive):
     """Logits that depend on the token before through a fixed table, with tokens of any patch."""
 
-    def logits(self, configs: jax.Array) -> jax.Array:
+    def scores(self, configs: jax.Array) -> tuple[jax.Array, None]:
         tokens = self.tokens(configs)
         before = jnp.concatenate([jnp.zeros_like(tokens[:, :1]), tokens[:, :-1]], axis=1)
-        return self._scores(before, jnp.arange(self.n_tokens))
+        return self._logits(before, jnp.arange(self.n_tokens)), None
 
     def initial_cache(self, batch: int) -> tuple[()]:
         return ()
 
     def step(self, cache: tuple[()], token_before: jax.Array, t: jax.Array) -> tuple:
-        return cache, self._scores(jnp.where(t > 0, token_before, 0), t)
+        return cache, self._logits(jnp.where(t > 0, token_before, 0), t)
 
-    def _scores(self, before: jax.Array, t: jax.Array) -> jax.Array:
+    def _logits(self, before: jax.Array, t: jax.Array) -> jax.Array:
         angle = (before * (1 + t))[..., None] * (1.0 + jnp.arange(self.n_states))
         return 2.0 * jnp.sin(angle) + jnp.cos(t)[..., None] * jnp.arange(self.n_states)
 

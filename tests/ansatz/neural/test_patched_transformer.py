@@ -15,9 +15,13 @@ from tests.ansatz.neural.autoregressive_checks import ROUNDING, check_autoregres
 from tests.oracles import all_configs
 from tnvmc import SR, VMC, Cosine, rydberg
 from tnvmc.ansatz.checks.conformance import check_ansatz
-from tnvmc.ansatz.neural.decoder import ATTENTIONS, sinusoidal_positions
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
-from tnvmc.ansatz.neural.patched_transformer import PatchedTransformer, patches_of
+from tnvmc.ansatz.neural.layers import patches_of
+from tnvmc.ansatz.neural.patched_transformer import (
+    ATTENTIONS,
+    PatchedTransformer,
+    sinusoidal_positions,
+)
 from tnvmc.lattice import square
 from tnvmc.sampling.direct import DirectSampler
 
@@ -76,7 +80,7 @@ def test_logits_are_those_of_a_dumb_transformer() -> None:
     configs = np.random.default_rng(0).integers(2, size=(5, 12))
     tokens = 2 * configs[:, :6] + configs[:, 6:]
     expected = np.array([dumb_logits(module, row) for row in tokens])
-    np.testing.assert_allclose(jax.jit(module.logits)(configs), expected, rtol=0, atol=ROUNDING)
+    np.testing.assert_allclose(jax.jit(module.scores)(configs)[0], expected, rtol=0, atol=ROUNDING)
 
 
 def dumb_logits(module: PatchedTransformer, tokens: np.ndarray) -> np.ndarray:
@@ -150,9 +154,9 @@ def test_positions_follow_the_formula() -> None:
 
 
 def test_patches_go_row_by_row() -> None:
-    assert patches_of(square(2, 4), 2) == ((0, 1, 4, 5), (2, 3, 6, 7))
-    assert patches_of(square(2, 2), (2, 1)) == ((0, 2), (1, 3))
-    assert patches_of(square(1, 4), (1, 2)) == ((0, 1), (2, 3))
+    assert patches_of("", square(2, 4), (2, 2)) == ((0, 1, 4, 5), (2, 3, 6, 7))
+    assert patches_of("", square(2, 2), (2, 1)) == ((0, 2), (1, 3))
+    assert patches_of("", square(1, 4), (1, 2)) == ((0, 1), (2, 3))
 
 
 @pytest.mark.whole
@@ -174,8 +178,8 @@ def test_large_patches_cost_as_many_parameters_as_they_have_sites() -> None:
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"patch": 3}, "patches of 3 x 3 sites do not tile a lattice of 4 x 4"),
-        ({"patch": (2, 3)}, "patches of 2 x 3 sites do not tile a lattice of 4 x 4"),
+        ({"patch": 3}, "patches of 3 x 3 sites do not tile the lattice of 4 x 4"),
+        ({"patch": (2, 3)}, "patches of 2 x 3 sites do not tile the lattice of 4 x 4"),
         ({"width": 6, "heads": 4}, "4 heads do not divide the width 6"),
         ({"patch": 4}, "a patch of 16 sites has 2^16 states, more than 1024"),
         ({"attention": "soft"}, "attention = 'soft' must be one of softmax, linear"),

@@ -16,7 +16,8 @@ from flax import nnx
 from tests.oracles import all_configs
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
-from tnvmc.ansatz.neural.rbm import RBM, log_cosh, sum_log_cosh
+from tnvmc.ansatz.neural.layers import log_cosh, sum_log_cosh
+from tnvmc.ansatz.neural.rbm import RBM
 from tnvmc.lattice import chain, square
 
 ROUNDING = 1e-12  # sums of ten terms of order 1, thousands of times the rounding of one of them

@@ -41,7 +41,7 @@ def test_two_dimensional_cell_equals_a_loop_over_the_lattice() -> None:
     """In the middle of rows of both directions, at their ends, and in a first row and column."""
     network = noisy(lambda: RNN(square(3, 3), hidden=3, order="2d", rngs=nnx.Rngs(2)))
     configs = np.random.Generator(np.random.PCG64(0)).integers(0, 2, size=(4, 9))
-    found = jax.jit(lambda c: network.logits(c))(configs)
+    found = jax.jit(lambda c: network.scores(c)[0])(configs)
     np.testing.assert_allclose(found, dumb_2d(network, configs), atol=1e-13)
 
 

@@ -19,7 +19,8 @@ from tnvmc.session.vmc import VMC
 pytest.importorskip("flax")
 
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
-from tnvmc.ansatz.neural.symmetry_average import Orbits, SymmetryAverage, shifts
+from tnvmc.ansatz.neural.layers import shifts
+from tnvmc.ansatz.neural.symmetry_average import Orbits, SymmetryAverage
 from tnvmc.ansatz.neural.vit import ViT
 
 LATTICE = square(2, 4, "periodic")

@@ -24,7 +24,6 @@ from tnvmc.limits import (
     Size,
     in_words,
 )
-from tnvmc.storage.identity import plain
 
 
 @dataclass(frozen=True)
@@ -156,8 +155,8 @@ class WithPatches(WithPhase):
     @property
     def patch_shape(self) -> tuple[int, int]:
         """Rows and columns of a patch."""
-        rows, cols = self.patch if isinstance(self.patch, tuple | list) else [self.patch] * 2
-        return int(rows), int(cols)
+        rows, cols = np.broadcast_to(self.patch, 2).tolist()
+        return rows, cols
 
 
 @dataclass(frozen=True)
@@ -185,17 +184,9 @@ class PatchedTransformerConfig(WithPatches):
 M = TypeVar("M", bound=type)
 
 
-@dataclass(frozen=True)
-class Making:
-    """What a network was made with."""
-
-    kind: str  #: in `NETWORKS`
-    lattice: Lattice
-    keywords: Mapping[str, Any]  #: of its constructor, but the random numbers
-
-
 # Beside the modules and not in them: what a module holds is part of what JAX compiles for.
-_MAKINGS: WeakKeyDictionary[Any, Making] = WeakKeyDictionary()
+MAKINGS: WeakKeyDictionary[Any, tuple[str, Lattice, Mapping[str, Any]]] = WeakKeyDictionary()
+"""Of each network its kind, lattice and keywords, but the random numbers."""
 
 
 def noted(kind: str) -> Callable[[M], M]:
@@ -208,46 +199,9 @@ def noted(kind: str) -> Callable[[M], M]:
         def __init__(self: Any, lattice: Lattice, **keywords: Any) -> None:
             initialise(self, lattice, **keywords)
             own = {name: value for name, value in keywords.items() if name != "rngs"}
-            _MAKINGS[self] = Making(kind, lattice, own)
+            MAKINGS[self] = (kind, lattice, own)
 
         network.__init__ = __init__  # type: ignore[misc]
         return network
 
     return decorate
-
-
-def making_of(module: Any) -> Making | None:
-    """Give how a module was made; None for one of the user's own, and for copies."""
-    try:
-        found = _MAKINGS.get(module)
-        return None if found is None else Making(found.kind, found.lattice, plain(found.keywords))
-    except TypeError:  # no weak reference, or keywords that JSON does not know
-        return None
-
-
-def treatment(ansatz: Any) -> dict[str, Any]:
-    """Give what is done to a network on its way to psi, in plain values."""
-    averaging = ansatz.averaging
-    group = () if averaging.group is None else averaging.group.elements
-    return {
-        "inputs": ansatz.inputs,
-        "holomorphic": bool(ansatz.functional.holomorphic),
-        "signs": None if averaging.signs is None else averaging.signs.tolist(),
-        "group": [
-            [list(map(int, g.sites)), bool(g.inverts), int(g.character), str(g.name)] for g in group
-        ],
-        "freeze": list(ansatz.freeze),
-    }
-
-
-def rebuild_of(ansatz: Any) -> dict[str, Any] | None:
-    """Give what makes a network again; None for a module of the user's own."""
-    making = making_of(ansatz.functional.made)
-    if making is None or making.lattice != ansatz.lattice:
-        return None
-    return {
-        "network": making.kind,
-        "keywords": dict(making.keywords),
-        "architecture": dict(ansatz.architecture),
-        **treatment(ansatz),
-    }

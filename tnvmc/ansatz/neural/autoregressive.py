@@ -5,7 +5,7 @@ sum |psi|^2 = 1 whatever the parameters, and independent samples of |psi|^2 are 
 token.  A token is a patch of k sites and has d**k states; its first site is the most significant
 digit, as in `local_states`.  RNN and MADE take one site per token, the patched transformer more.
 
-A network gives two views of the same conditionals: `logits`, of all tokens of given configurations
+A network gives two views of the same conditionals: `scores`, of all tokens of given configurations
 at once, and `step`, of one token with what is remembered of those before.  They must agree.
 
 Source: Sharir, Levine, Wies, Carleo, Shashua, PRL 124, 020503 (2020); the sector: Hibat-Allah,
@@ -38,8 +38,8 @@ class Autoregressive(nnx.Module):
         magnetisation: twice the total Sz.  Where given, a state of a token from which the sector is
             out of reach has probability 0, and p sums to 1 over the sector alone.
 
-    A subclass calls ``super().__init__(sites, ...)`` and defines `logits`, `initial_cache` and
-    `step`; with a phase also `phase`, or `scores` where both come from one evaluation.
+    A subclass calls ``super().__init__(sites, ...)`` and defines `scores`, `initial_cache` and
+    `step`.
 
     Raises:
         ValueError: sites that are no partition; a magnetisation that N sites cannot have.
@@ -55,7 +55,12 @@ class Autoregressive(nnx.Module):
         self.sites = tuple(tuple(int(site) for site in token) for token in sites)
         self.local_dim = local_dim
         self.magnetisation = magnetisation
-        _check_partition(self.sites)
+        flat = sorted(site for token in self.sites for site in token)
+        if flat != list(range(len(flat))) or len({len(token) for token in self.sites}) != 1:
+            raise ValueError(
+                f"autoregressive: tokens {self.sites} must have equally many sites and hold each "
+                "of the sites 0 to N - 1 once; does the patch fit the lattice?"
+            )
         self.total = (
             None if magnetisation is None else _sector_total(self.n_sites, local_dim, magnetisation)
         )
@@ -75,23 +80,15 @@ class Autoregressive(nnx.Module):
         """States of a token, d**k."""
         return int(self.local_dim ** len(self.sites[0]))
 
-    def logits(self, configs: jax.Array) -> jax.Array:
-        """Raw scores (B, T, d**k) for configurations (B, N); those of token t see tokens < t only.
-
-        Masking and normalisation are not their concern.
-        """
-        raise NotImplementedError(f"{type(self).__name__} defines no logits")
-
-    def phase(self, configs: jax.Array) -> jax.Array | None:
-        """Phases (B,) of configurations (B, N); None where psi > 0."""
-        return None
-
     def scores(self, configs: jax.Array) -> tuple[jax.Array, jax.Array | None]:
-        """`logits` and `phase` together."""
-        return self.logits(configs), self.phase(configs)
+        """Logits (B, T, d**k) of configurations (B, N), and phases (B,); None where psi > 0.
+
+        Logits of token t see tokens < t only; they are neither masked nor normalised.
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines no scores")
 
     def initial_cache(self, batch: int) -> Cache:
-        """What is remembered before the first token, for `batch` configurations."""
+        """Give what is remembered before the first token, for `batch` configurations."""
         raise NotImplementedError(f"{type(self).__name__} defines no initial_cache")
 
     def step(self, cache: Cache, token_before: jax.Array, t: jax.Array) -> tuple[Cache, jax.Array]:
@@ -115,7 +112,7 @@ class Autoregressive(nnx.Module):
 
         Without `total` that is ln p; -inf outside the sector.
         """
-        return self._log_prob(self.logits(configs), configs, self._total(total))
+        return self._log_prob(self.scores(configs)[0], configs, self._total(total))
 
     def tokens(self, configs: jax.Array) -> jax.Array:
         """States (B, T) of the tokens of configurations (B, N), 0..d**k - 1."""
@@ -169,10 +166,7 @@ class Autoregressive(nnx.Module):
         return jnp.where(jnp.all(inside, axis=1), value, -jnp.inf)
 
     def _allowed(self, spent: jax.Array, t: jax.Array, total: int | None) -> jax.Array:
-        """Whether each state of token t leaves `total` in reach, after digits that sum to `spent`.
-
-        Shapes: (...), broadcastable with t, to (..., d**k).
-        """
+        """Whether each state of token t leaves `total` in reach after `spent`: (..., d**k)."""
         if total is None:
             return jnp.ones((*spent.shape, self.n_states), bool)
         missing = total - spent[..., None] - self._sums
@@ -252,20 +246,6 @@ def pick(log_p: jax.Array, uniforms: jax.Array) -> jax.Array:
     inside = possible & (ends > uniforms[:, None] * ends[:, -1:])
     found = jnp.where(jnp.any(inside, axis=1), jnp.argmax(inside, axis=1), last)
     return found.astype(jnp.int32)
-
-
-def one_hot(tokens: jax.Array, n_states: int) -> jax.Array:
-    """Tokens (...) as float64 unit vectors (..., n_states)."""
-    return jax.nn.one_hot(tokens, n_states, dtype=jnp.float64)
-
-
-def _check_partition(sites: tuple[tuple[int, ...], ...]) -> None:
-    flat = sorted(site for token in sites for site in token)
-    if flat != list(range(len(flat))) or len({len(token) for token in sites}) != 1:
-        raise ValueError(
-            f"autoregressive: tokens {sites} must have equally many sites and hold each of the "
-            "sites 0 to N - 1 once; does the patch fit the lattice?"
-        )
 
 
 def _sector_total(n_sites: int, local_dim: int, magnetisation: int) -> int:

@@ -81,7 +81,7 @@ def padded(rows: Array, size: int) -> Array:
 
 
 def rows_in_cache(network: Callable[[Array], Array], example: Array) -> int:
-    """How many inputs, like those of `example` (1, ...), a network is given at once on the host.
+    """How many inputs like `example` (1, ...) a network is given at once on the host.
 
     So many that the largest array on the way, found by tracing, fits into `CACHE`; a power of two.
     """
@@ -262,24 +262,16 @@ def called(run: Callable[..., Any], *arrays: Any) -> Any:
     Raises:
         MemoryError: no room.
     """
-    try:
-        return run(*arrays)
-    except jax.errors.JaxRuntimeError as error:
-        if not _no_room(error):
-            raise
-        if "cupy" not in sys.modules:
-            raise MemoryError(str(error)) from error
-    sys.modules["cupy"].get_default_memory_pool().free_all_blocks()
-    try:
-        return run(*arrays)
-    except jax.errors.JaxRuntimeError as error:
-        if _no_room(error):
-            raise MemoryError(str(error)) from error
-        raise
-
-
-def _no_room(error: Exception) -> bool:
-    return "RESOURCE_EXHAUSTED" in str(error)
+    for again in ("cupy" in sys.modules, False):
+        try:
+            return run(*arrays)
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error):
+                raise
+            if not again:
+                raise MemoryError(str(error)) from error
+        sys.modules["cupy"].get_default_memory_pool().free_all_blocks()
+    return None
 
 
 @cache

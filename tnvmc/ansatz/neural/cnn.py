@@ -15,8 +15,7 @@ import numpy as np
 from flax import nnx
 
 from tnvmc.ansatz.neural.architectures import CNNConfig, noted
-from tnvmc.ansatz.neural.rbm import log_cosh, sum_log_cosh
-from tnvmc.ansatz.neural.symmetry_average import shifts
+from tnvmc.ansatz.neural.layers import log_cosh, normal_linear, one_hot, shifts, sum_log_cosh
 from tnvmc.lattice.lattice import Lattice, require_full_grid
 
 Size = int | tuple[int, ...]
@@ -32,7 +31,7 @@ _ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
 
 @noted("cnn")
 class CNN(nnx.Module):
-    """ln psi(s) of a convolutional network: configs (B, N) -> (B,).
+    """ln psi(s) of a convolutional network: configs (B, N) -> (B,); see `CNNConfig`.
 
     convolution -> activation [-> pooling], once per entry of `features`; then the head (all
     positions and channels flattened, or channels summed over positions); then dense layers, each
@@ -44,12 +43,6 @@ class CNN(nnx.Module):
     positions apart, for N times the weights of the layer after it: P, and with it SR, grow.
     With padding "periodic", stride 1, no pooling and the head "sum", psi is invariant under
     all translations of the grid; on an open lattice such a network cannot see the edges.
-
-    Args:
-        lattice: the sites.
-        local_dim: local dimension d.
-        rngs: random numbers of the initial parameters.
-        architecture: keywords of `CNNConfig`.
 
     A site enters as s = 1 - 2 * digit in one channel for d = 2, as d one-hot channels for d > 2.
     Weights start as normal numbers of variance 1 / fan-in (a signal keeps its size through the
@@ -67,8 +60,6 @@ class CNN(nnx.Module):
     PRB 100, 125124 (2019).
     """
 
-    Config = CNNConfig
-
     def __init__(
         self, lattice: Lattice, *, local_dim: int = 2, rngs: nnx.Rngs, **architecture: Any
     ) -> None:
@@ -78,9 +69,8 @@ class CNN(nnx.Module):
         self.pooling, self.activation, self.head = config.pooling, config.activation, config.head
         self.residual, self.output = config.residual, config.output
         features, dense = config.features, config.dense
-        self.wraps = {"lattice": lattice.periodic, "periodic": (True, True)}.get(
-            config.padding, (False, False)
-        )
+        wraps = {"lattice": lattice.periodic, "periodic": (True, True), "zero": (False, False)}
+        self.wraps = wraps[config.padding]
         self.kernel, self.stride, self.pool = (
             _per_direction(size, lattice.shape)
             for size in (config.kernel, config.stride, config.pool)
@@ -89,14 +79,16 @@ class CNN(nnx.Module):
         grid = self._final_grid(len(features))
         window = self.kernel[0] * self.kernel[1]
         self.convolutions = nnx.List(
-            _linear(window * before, after, rngs) for before, after in pairwise(channels)
+            normal_linear(window * before, after, rngs) for before, after in pairwise(channels)
         )
         n_flat = features[-1] * (grid[0] * grid[1] if self.head == "flatten" else 1)
         widths = (n_flat, *dense)
-        self.dense = nnx.List(_linear(before, after, rngs) for before, after in pairwise(widths))
+        self.dense = nnx.List(
+            normal_linear(before, after, rngs) for before, after in pairwise(widths)
+        )
         parts = 2 if self.output == "complex" else 1
         n_units = (*features, *dense)[-1]
-        self.readout = _linear(widths[-1], parts * n_units, rngs, scale=0.1)
+        self.readout = normal_linear(widths[-1], parts * n_units, rngs, scale=0.1)
 
     def invariances(self) -> np.ndarray:
         """Give the translations (n, N) that leave psi as it is; the identity if there are none."""
@@ -128,22 +120,22 @@ class CNN(nnx.Module):
         grid = jnp.reshape(configs, (configs.shape[0], *self.shape))
         if self.local_dim == 2:
             return (1.0 - 2.0 * jnp.asarray(grid, jnp.float64))[..., None]
-        return jax.nn.one_hot(grid, self.local_dim, dtype=jnp.float64)
+        return one_hot(grid, self.local_dim)
 
     def _final_grid(self, n_layers: int) -> Grid:
         """Rows and columns of what leaves the last convolution; every layer is checked."""
         grid: Grid = self.shape
         for layer in range(1, n_layers + 1):
-            where = f"the {grid[0]} x {grid[1]} grid that layer {layer} sees"
+            where = f"the {_by(grid)} grid that layer {layer} sees"
             if self.kernel[0] > grid[0] or self.kernel[1] > grid[1]:
                 raise ValueError(
                     f"CNN: kernel {_by(self.kernel)} is larger than {where}; take a smaller kernel"
                     + (", or less stride and pooling" if layer > 1 else "")
                 )
-            grid = _divided(grid, self.stride, f"stride {_by(self.stride)}", where)
+            grid = _divided(grid, self.stride, "stride", where)
             if self.pooling != "none":
-                where = f"the {grid[0]} x {grid[1]} grid that layer {layer} pools"
-                grid = _divided(grid, self.pool, f"pool {_by(self.pool)}", where)
+                where = f"the {_by(grid)} grid that layer {layer} pools"
+                grid = _divided(grid, self.pool, "pool", where)
         return grid
 
 
@@ -172,29 +164,17 @@ def _windows(x: jax.Array, size: Grid, stride: Grid) -> jax.Array:
     )
 
 
-def _linear(n_in: int, n_out: int, rngs: nnx.Rngs, scale: float = 1.0) -> nnx.Linear:
-    """A dense layer with normal weights of standard deviation scale / sqrt(n_in), no bias yet."""
-    return nnx.Linear(
-        n_in,
-        n_out,
-        kernel_init=jax.nn.initializers.variance_scaling(scale**2, "fan_in", "normal"),
-        dtype=jnp.float64,
-        param_dtype=jnp.float64,
-        rngs=rngs,
-    )
-
-
 def _per_direction(size: Size, shape: Grid) -> Grid:
     """A size as (rows, columns); along a direction of one site an integer means 1."""
-    if isinstance(size, int):
-        size = (min(size, 1) if shape[0] == 1 else size, min(size, 1) if shape[1] == 1 else size)
-    rows, cols = size
-    return int(rows), int(cols)
+    rows, cols = np.broadcast_to(size, 2).tolist()
+    if np.ndim(size):
+        return rows, cols
+    return 1 if shape[0] == 1 else rows, 1 if shape[1] == 1 else cols
 
 
 def _divided(grid: Grid, size: Grid, what: str, where: str) -> Grid:
     if grid[0] % size[0] or grid[1] % size[1]:
-        raise ValueError(f"CNN: {what} does not divide {where}")
+        raise ValueError(f"CNN: {what} {_by(size)} does not divide {where}")
     return grid[0] // size[0], grid[1] // size[1]
 
 

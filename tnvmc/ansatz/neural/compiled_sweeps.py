@@ -3,7 +3,8 @@
 Each walker goes through the moves in their order by itself and skips those that are impossible for
 it (an exchange of equal spins), so that hardly an amplitude is evaluated in vain: a sweep over n
 exchanges costs about n/2 amplitudes per walker instead of n.  What a walker does depends on no
-other walker.  Several sweeps go into one call, and blocks of walkers run side by side.
+other walker.  Several sweeps go into one call, and blocks of walkers, whose size depends on their
+number and on the network, run side by side.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tnvmc.ansatz.metropolis import CAP, MoveCounts, PlainSweep, kind_table
+from tnvmc.ansatz.metropolis import CAP, PlainSweep, kind_table
 from tnvmc.ansatz.neural.batches import (
     MOST_IN_BLOCK,
     ONE_THREAD,
@@ -91,8 +92,8 @@ def plan_moves(moves: Targets, local_dim: int) -> MovePlan:
 def _plan(patches: tuple[tuple[int, ...], ...], keys: tuple[Any, ...], local_dim: int) -> MovePlan:
     n_moves = len(patches)
     n_rows = max(16, 1 << (n_moves - 1).bit_length())
-    k = max(2, *map(len, patches))
-    n_states, width = max(4, local_dim**k), max(1, *(shape[1] for shape, _, _ in keys))
+    k = max([2, *map(len, patches)])
+    n_states, width = max(4, local_dim**k), max([1, *(shape[1] for shape, _, _ in keys)])
     sites = np.zeros((n_rows + _AHEAD, k), dtype=np.int32)
     widths = np.ones(n_rows, dtype=np.int32)
     outcomes = np.full((n_rows + _AHEAD, n_states, width), -1, dtype=np.int32)
@@ -243,23 +244,12 @@ class CompiledSweeps(PlainSweep):
         uniforms: Array,
         power: Array | float,
     ) -> tuple[Walkers, SweepInfo]:
-        """K sweeps with uniforms (K, B, n_moves): the walkers after each, (K * B), sweep by sweep.
-
-        Walkers move in blocks whose size depends on their number and on the network, and the blocks
-        side by side.
-        """
+        """K sweeps with uniforms (K, B, n_moves): walkers after each, (K * B), sweep by sweep."""
         xp = array_namespace(uniforms)
         n_sweeps, n_walkers, _ = uniforms.shape
         configs, amplitude = walkers.configs, walkers.amplitude
-        if not moves:
-            stay = [
-                xp.concat([part] * n_sweeps)
-                for part in (configs, amplitude.phase, amplitude.log_abs)
-            ]
-            info = MoveCounts(n_walkers, self.local_dim, uniforms).info()
-            return Walkers(stay[0], LogAmplitude(*stay[1:])), info
         plan, on_a_gpu = self._plan(moves, uniforms), is_cupy(configs)
-        run = partial(called, partial(self._sweeps, block=self.block(configs)), to_jax(theta), plan)
+        run = partial(called, partial(self._sweeps, block=self._block(configs)), to_jax(theta), plan)
         power = power * xp.ones(n_walkers, dtype=uniforms.dtype)
         rows = (configs, amplitude.phase, amplitude.log_abs, power)
         numbers = _filled(uniforms, plan.widths.shape[0])
@@ -293,11 +283,7 @@ class CompiledSweeps(PlainSweep):
     @cached_property
     def _sweeps(self: Any) -> Any:
         def run(
-            theta: Array,
-            plan: MovePlan,
-            chains: Chains,
-            uniforms: Array,
-            block: int | None,
+            theta: Array, plan: MovePlan, chains: Chains, uniforms: Array, block: int | None
         ) -> tuple[Moved, Chains]:
             n_rows = chains.configs.shape[0]
             log_psi = partial(self._polar, theta, n_rows=n_rows, block=block)

@@ -6,7 +6,6 @@ precision and keeps it from taking the whole memory of a GPU.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
@@ -19,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tnvmc.ansatz.generic import GenericAnsatz
-from tnvmc.ansatz.neural.architectures import rebuild_of
+from tnvmc.ansatz.neural.architectures import MAKINGS
 from tnvmc.ansatz.neural.batches import (
     MOST_DRAWN,
     ONE_THREAD,
@@ -28,14 +27,11 @@ from tnvmc.ansatz.neural.batches import (
     largest_batch,
     power_below,
     rows_in_cache,
+    to_jax,
 )
 from tnvmc.ansatz.neural.compiled_sweeps import CompiledSweeps
 from tnvmc.ansatz.neural.functional import (
-    DrawableModule,
     Functional,
-    InvariantModule,
-    NetworkParameters,
-    SectorModule,
     check_dtype,
     check_groups,
     check_holomorphic,
@@ -49,6 +45,7 @@ from tnvmc.backend.namespace import array_namespace, is_cupy
 from tnvmc.lattice.lattice import Lattice, require_lattice
 from tnvmc.operators.symmetry import SymmetryGroup
 from tnvmc.operators.term import Operator
+from tnvmc.storage.identity import plain
 
 jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]
 
@@ -61,7 +58,11 @@ _JACOBIAN_BYTES, _JACOBIAN_BYTES_ON_A_GPU = 2**28, 2**32
 """Of log-derivatives that one call returns; what it needs on the way is several times as much."""
 
 
-class FlaxAnsatz(NetworkParameters, CompiledSweeps, GenericAnsatz):
+_LAST_LAYERS = ("readout", "head")
+"""Groups of parameters of the last layers of the networks here."""
+
+
+class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
     """psi(s) = exp(network(s)) for a Flax module, Linen or NNX, with a flat theta.
 
     Args:
@@ -81,7 +82,8 @@ class FlaxAnsatz(NetworkParameters, CompiledSweeps, GenericAnsatz):
             which for the two sublattices of a square lattice is the rule of Marshall (Proc. R. Soc.
             A 232, 48 (1955)).
         group: psi is averaged over these symmetries with their characters; the signs come after.
-            For a module that can be drawn from, the densities are averaged, so that it still can.
+            For a module that can be drawn from, the densities are averaged, so that it still can;
+            that takes its ``log_prob(configs, total)`` as well.
             A module with ``invariances() -> (n, N)``, rearrangements of the sites that leave it as
             it is, is not evaluated on images that differ by one.
         freeze: groups of parameters (beginnings of paths, "embedding" or "blocks.0") whose
@@ -92,7 +94,8 @@ class FlaxAnsatz(NetworkParameters, CompiledSweeps, GenericAnsatz):
     Arrays come and go as NumPy or CuPy arrays; on a GPU they cross by dlpack without a copy.
     Everything is compiled once per shape; batches are padded to powers of two.  A module with
     ``draw(uniforms, total) -> (configs, log_prob)`` (`neural.autoregressive`) can be sampled
-    directly: from |psi|^2 itself, unless draws are kept in a sector that the module is not.
+    directly: from |psi|^2 itself, unless draws are kept in a sector that the module is not.  One
+    that vanishes outside a sector has the sum of the states there as its ``total``.
 
     Raises:
         ValueError: a module that returns another shape than (B,), or (without `architecture`) whose
@@ -124,11 +127,8 @@ class FlaxAnsatz(NetworkParameters, CompiledSweeps, GenericAnsatz):
         architecture: Mapping[str, Any] | None = None,
     ) -> None:
         require_lattice("FlaxAnsatz", lattice)
-        self.lattice, self.local_dim, self.inputs = (
-            lattice,
-            whole("FlaxAnsatz", "local_dim", local_dim, 2),
-            inputs,
-        )
+        self.lattice, self.inputs = lattice, inputs
+        self.local_dim = whole("FlaxAnsatz", "local_dim", local_dim, 2)
         example = self._as_inputs(jnp.zeros((1, lattice.n_sites), jnp.int8))
         self.functional = Functional(network, example, bool(holomorphic))
         check_dtype(self.functional, holomorphic, dtype)
@@ -136,12 +136,12 @@ class FlaxAnsatz(NetworkParameters, CompiledSweeps, GenericAnsatz):
         if architecture is None:  # a module of the user's own
             check_rows(self.functional, self._as_inputs)
         module = self.functional.module(self.functional.tree)
-        can_draw = isinstance(module, DrawableModule)
-        alike = module.invariances() if isinstance(module, InvariantModule) else None
+        can_draw = hasattr(module, "draw")
+        alike = module.invariances() if hasattr(module, "invariances") else None
         self.averaging = SymmetryAverage(
             group, signs, self.local_dim, lattice.n_sites, can_draw, alike
         )
-        self.averaging.check_sector(module.total if isinstance(module, SectorModule) else None)
+        self.averaging.check_sector(getattr(module, "total", None))
         self.orbits = Orbits(self.averaging, self.local_dim, lattice.n_sites)
         self.rows_per_call = 2**18 if self.orbits.useful else 2**16  # many share an orbit
         self.freeze = tuple(freeze)
@@ -150,6 +150,31 @@ class FlaxAnsatz(NetworkParameters, CompiledSweeps, GenericAnsatz):
         if holomorphic:
             check_holomorphic(self.functional, lambda theta, x: self._signed_log(theta, x)[1])
         self.exact_draws = True if can_draw else None
+
+    @property
+    def n_params(self) -> int:
+        """Length P of theta."""
+        return self.functional.n_params
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of theta."""
+        return self.functional.dtype
+
+    def random(self, seed: int = 0) -> np.ndarray:
+        """Give theta (P,), on the host, as the module initialises itself."""
+        return self.functional.random(seed)
+
+    def module(self, theta: Array) -> Any:
+        """Give the module with parameters theta (P,): an NNX module, or a bound Linen module."""
+        return self.functional.module(self.functional.unflatten(jnp.asarray(to_jax(theta))))
+
+    @property
+    def readout(self) -> np.ndarray | None:
+        """Which parameters belong to the last layer: (P,) bool; None if no group is named so."""
+        sizes = [piece.size for piece in self.functional.pieces(np.zeros(self.n_params))]
+        of_pieces = self.functional.within(_LAST_LAYERS)
+        return np.repeat(of_pieces, sizes) if any(of_pieces) else None
 
     def __repr__(self) -> str:
         images = self.averaging.n_images
@@ -162,9 +187,8 @@ class FlaxAnsatz(NetworkParameters, CompiledSweeps, GenericAnsatz):
     def execution(self) -> Execution:
         """Chunks one after another, smaller where a configuration has many images.
 
-        The batches of a chunk go side by side over all cores (`neural.batches`).  The memory
-        of a walker is, roughly, its row of the Jacobian, the replaced configurations of a
-        measurement, and what a network computes on the way from all images.
+        The memory of a walker is, roughly, its row of the Jacobian, the replaced configurations of
+        a measurement, and what a network computes on the way from all images.
         """
         n_sites, n_images = self.lattice.n_sites, self.averaging.n_images
         in_all = 32 * self.n_params + 16 * n_sites**2 + 2048 * n_sites * n_images
@@ -172,11 +196,30 @@ class FlaxAnsatz(NetworkParameters, CompiledSweeps, GenericAnsatz):
 
     def description(self) -> dict[str, Any]:
         """Class and architecture, in plain values."""
-        plain = json.loads(json.dumps(self.architecture))
-        return {"ansatz": "FlaxAnsatz", "architecture": plain}
+        return {"ansatz": "FlaxAnsatz", "architecture": plain(self.architecture)}
 
     def rebuild(self) -> dict[str, Any] | None:
-        return rebuild_of(self)
+        try:
+            kind, lattice, keywords = MAKINGS[self.functional.made]
+            keywords = plain(keywords)
+        except (KeyError, TypeError):  # no weak reference, or keywords that JSON does not know
+            return None
+        if lattice != self.lattice:
+            return None
+        group, signs = self.averaging.group, self.averaging.signs
+        return {
+            "network": kind,
+            "keywords": keywords,
+            "architecture": dict(self.architecture),
+            "inputs": self.inputs,
+            "holomorphic": self.functional.holomorphic,
+            "signs": None if signs is None else signs.tolist(),
+            "group": [
+                [list(map(int, g.sites)), bool(g.inverts), int(g.character), str(g.name)]
+                for g in (() if group is None else group.elements)
+            ],
+            "freeze": list(self.freeze),
+        }
 
     def orbit_classes(self, configs: np.ndarray, operator: Operator) -> Any:
         """Give one configuration of each orbit and how many it stands for."""
@@ -215,7 +258,7 @@ class FlaxAnsatz(NetworkParameters, CompiledSweeps, GenericAnsatz):
     def _polar(
         self, theta: Array, configs: Array, n_rows: Array | int, block: int | None
     ) -> tuple[Array, Array]:
-        """Phase (B,) and ln|psi| (B,) of the first rows, `block` at a time; traceable."""
+        """Phase (B,) and ln|psi| (B,) of the first rows, `block` at a time."""
         sign, log_psi = in_blocks(partial(self._signed_log, theta), configs, block, n_rows)
         log_abs = jnp.real(log_psi)
         zero = jnp.isneginf(log_abs)
@@ -224,21 +267,19 @@ class FlaxAnsatz(NetworkParameters, CompiledSweeps, GenericAnsatz):
         return jnp.where(zero, 0.0, sign), log_abs
 
     def _signed_log(self, theta: Array, configs: Array) -> tuple[Array, Array]:
-        """Signs (B,) and ln of psi over its sign (B,), real or complex; traceable."""
+        """Signs (B,) and ln of psi over its sign (B,), real or complex."""
         return self._signed_log_of(self.functional.unflatten(theta), configs)
 
     def _signed_log_of(self, tree: Any, configs: Array) -> tuple[Array, Array]:
-        """The same of a tree of parameters."""
+        return self.averaging.average(partial(self._network, tree), configs)
 
-        def network(configs: Array) -> Array:
-            return self.functional.apply(tree, self._as_inputs(configs))
-
-        return self.averaging.average(network, configs)
+    def _network(self, tree: Any, configs: Array) -> Array:
+        return self.functional.apply(tree, self._as_inputs(configs))
 
     def _log_derivatives(
         self, theta: Array, configs: Array, n_rows: Array | int, block: int | None
     ) -> tuple[Array]:
-        """O (B, P) of the first rows, `block` at a time; traceable.
+        """O (B, P) of the first rows, `block` at a time.
 
         By pieces of theta, joined in the end: through one flat vector every piece of every sample
         would be padded to P (measured: nine times slower with 26352 parameters).
@@ -264,20 +305,18 @@ class FlaxAnsatz(NetworkParameters, CompiledSweeps, GenericAnsatz):
 
         return (in_blocks(rows_of, configs, block, n_rows),)
 
-    def block(self, rows: Array) -> int | None:
+    def _block(self, rows: Array) -> int | None:
         """Configurations that the network is given at once where these rows are."""
         each = self._in_cache // self.averaging.n_images
         return None if is_cupy(rows) else 1 << max(each, 1).bit_length() - 1
 
     @cached_property
     def _in_cache(self) -> int:
-        network = partial(self.functional.apply, self.functional.tree)
-        return rows_in_cache(
-            lambda x: network(self._as_inputs(x)), jnp.zeros((1, self.lattice.n_sites), jnp.int8)
-        )
+        network = partial(self._network, self.functional.tree)
+        return rows_in_cache(network, jnp.zeros((1, self.lattice.n_sites), jnp.int8))
 
     def _amplitudes(self, theta: Array, configs: Array) -> list[Array]:
-        run = partial(self._log_psi, block=self.block(configs))
+        run = partial(self._log_psi, block=self._block(configs))
         largest = largest_batch(configs, self._in_cache, self.averaging.n_images)
         return in_batches(run, theta, configs, largest)
 
@@ -286,7 +325,7 @@ class FlaxAnsatz(NetworkParameters, CompiledSweeps, GenericAnsatz):
         if is_cupy(configs):
             most, size = 8192, _JACOBIAN_BYTES_ON_A_GPU
         rows = min(most, size // (16 * max(self.n_params, 1) * self.averaging.n_images))
-        run = partial(self._derivatives, block=self.block(configs))
+        run = partial(self._derivatives, block=self._block(configs))
         return in_batches(run, theta, configs, power_below(rows))[0]
 
     def _as_inputs(self, configs: Array) -> Array:
@@ -308,9 +347,7 @@ class FlaxAnsatz(NetworkParameters, CompiledSweeps, GenericAnsatz):
         """
         total = None if guide is None else int(guide.total)
         self.averaging.check_sector(total)
-        run = self._drawers.setdefault(
-            total, jax.jit(partial(self._drawn, total=total), compiler_options=ONE_THREAD)
-        )
+        run = partial(self._draws, total=total)
         largest = largest_batch(uniforms, self._in_cache, self.averaging.n_images, MOST_DRAWN)
         configs, log_prob = in_batches(run, theta, uniforms, largest, by_blocks=False)
         return configs, log_prob
@@ -328,8 +365,8 @@ class FlaxAnsatz(NetworkParameters, CompiledSweeps, GenericAnsatz):
         return configs.astype(jnp.int8), jax.nn.logsumexp(own, axis=0) - np.log(own.shape[0])
 
     @cached_property
-    def _drawers(self) -> dict[int | None, Any]:
-        return {}
+    def _draws(self) -> Any:
+        return jax.jit(self._drawn, static_argnames="total", compiler_options=ONE_THREAD)
 
     def _shapes(self) -> dict[str, Any]:
         leaves = {".".join(leaf.path): list(leaf.shape) for leaf in self.functional.leaves}

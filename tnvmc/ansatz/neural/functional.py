@@ -7,47 +7,16 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen, nnx
 
-from tnvmc.ansatz.neural.batches import to_jax
-
 Array = Any
 Tree = Any
-
-_WANTED = "give an instance, or a function of rngs: lambda rngs: MLP(..., rngs=rngs)"
-
-
-# What a module may offer beyond ln psi; `neural.autoregressive` and the convolutional networks do.
-
-
-@runtime_checkable
-class DrawableModule(Protocol):
-    """Can be drawn from; to be averaged over a group it has `log_prob` as well."""
-
-    def draw(self, uniforms: Array, total: int | None = None) -> tuple[Array, Array]:
-        """Give configurations (B, N) of numbers (B, N) in [0, 1), and ln q (B,)."""
-
-
-@runtime_checkable
-class InvariantModule(Protocol):
-    """Knows what leaves it as it is."""
-
-    def invariances(self) -> np.ndarray:
-        """Rearrangements of the sites (n, N), a group, under which ln psi does not change."""
-
-
-@runtime_checkable
-class SectorModule(Protocol):
-    """Vanishes outside one sector."""
-
-    @property
-    def total(self) -> int | None:
-        """Sum of the local states in the sector; None for all configurations."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +118,7 @@ class Functional:
 
     def module(self, tree: Tree) -> Any:
         """The module with these parameters: an NNX module, or a bound Linen module."""
-        if isinstance(self.network, linen.Module):
+        if self._graph is None:
             return self.network.bind({"params": tree, **self._rest})
         return nnx.merge(self._graph, tree, self._rest)
 
@@ -163,79 +132,30 @@ class Functional:
     def _made(self, seed: int) -> tuple[Any, Any, Tree, Any]:
         """Module, its graph (NNX), parameters and the rest, made from a seed, on the host."""
         with jax.default_device(jax.devices("cpu")[0]):
-            return self._initialised(seed)
-
-    def _initialised(self, seed: int) -> tuple[Any, Any, Tree, Any]:
-        if isinstance(self.network, linen.Module):
-            variables = dict(self.network.init(jax.random.key(seed), self.example))
-            return self.network, None, variables.pop("params", {}), variables
-        given = self.network
-        module = given if isinstance(given, nnx.Module) else _called(given, nnx.Rngs(seed))
-        parts: Any = nnx.split(module, nnx.Param, ...)
-        return module, *parts
-
-
-class NetworkParameters:
-    """What a wave function says of the parameters of its network, `functional`."""
-
-    functional: Functional
-
-    @property
-    def n_params(self) -> int:
-        """Length P of theta."""
-        return self.functional.n_params
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Type of theta."""
-        return self.functional.dtype
-
-    def random(self, seed: int = 0) -> np.ndarray:
-        """Give theta (P,), on the host, as the module initialises itself."""
-        return self.functional.random(seed)
-
-    def module(self, theta: Array) -> Any:
-        """Give the module with parameters theta (P,): an NNX module, or a bound Linen module."""
-        return self.functional.module(self.functional.unflatten(jnp.asarray(to_jax(theta))))
-
-    @property
-    def readout(self) -> np.ndarray | None:
-        """Which parameters belong to the last layer: (P,) bool; None if no group is named so."""
-        sizes = [piece.size for piece in self.functional.pieces(np.zeros(self.n_params))]
-        of_pieces = self.functional.within(_LAST_LAYERS)
-        return np.repeat(of_pieces, sizes) if any(of_pieces) else None
-
-
-_LAST_LAYERS = ("readout", "head")
-"""Groups of parameters of the last layers of the networks here."""
+            given = self.network
+            if isinstance(given, linen.Module):
+                variables = dict(given.init(jax.random.key(seed), self.example))
+                return given, None, variables.pop("params", {}), variables
+            module = given if isinstance(given, nnx.Module) else _called(given, nnx.Rngs(seed))
+            parts: Any = nnx.split(module, nnx.Param, ...)
+            return module, *parts
 
 
 def _called(make: Any, rngs: nnx.Rngs) -> Any:
     """Call make(rngs); TypeError with what to give if `make` takes something else."""
-    name = getattr(make, "__name__", type(make).__name__)
-    if isinstance(make, type) and issubclass(make, linen.Module):
+    name, is_class = getattr(make, "__name__", type(make).__name__), inspect.isclass(make)
+    if is_class and issubclass(make, linen.Module):
         raise TypeError(f"FlaxAnsatz: {name} is a Linen class; give an instance, {name}(...)")
+    example = name if is_class else "MLP"
+    wanted = f"give an instance, or a function of rngs: lambda rngs: {example}(..., rngs=rngs)"
     if not callable(make):
-        raise TypeError(f"FlaxAnsatz: network is of type {name}, and no Flax module; {_WANTED}")
+        raise TypeError(f"FlaxAnsatz: network is of type {name}, and no Flax module; {wanted}")
     try:
-        return make(rngs)
+        inspect.signature(partial(make.__init__, None) if is_class else make).bind(rngs)
     except TypeError as error:
-        if _takes_one(make):  # the error is one of its own
-            raise
-        wanted = _WANTED.replace("MLP", name) if isinstance(make, type) else _WANTED
         message = f"FlaxAnsatz: {name}(rngs) cannot be called: {error}; {wanted}"
         raise TypeError(message) from None
-
-
-def _takes_one(make: Any) -> bool:
-    """Tell whether `make`, a function or a class, can be called with one value."""
-    is_class = isinstance(make, type)
-    signature = inspect.signature(make.__init__ if is_class else make)
-    try:
-        signature.bind(*((None, None) if is_class else (None,)))
-    except TypeError:
-        return False
-    return True
+    return make(rngs)
 
 
 def _names(path: tuple[Any, ...]) -> tuple[str, ...]:
@@ -269,12 +189,8 @@ def check_output(functional: Functional, example: Array) -> None:
 def check_rows(functional: Functional, as_inputs: Callable[[Array], Array]) -> None:
     """Raise ValueError where ln psi of a configuration depends on those it is evaluated with.
 
-    Args:
-        functional: the network, whose parameters are those of seed 0 with noise on them.
-        as_inputs: makes of configurations (B, N) what the network takes.
-
-    Cost: two small programs are compiled.  Without that each operation of the network would be one,
-    for both numbers of rows: 150 of a transformer.
+    Two small programs are compiled: otherwise each operation of the network would be one, for both
+    numbers of rows, 150 of a transformer.
     """
     rng = np.random.Generator(np.random.PCG64(0))
     inputs = as_inputs(
@@ -304,8 +220,7 @@ def check_dtype(functional: Functional, holomorphic: bool | None, dtype: str | N
     wanted = {None: None, "float64": False, "complex128": True}
     if dtype not in wanted:
         raise ValueError(f"FlaxAnsatz: dtype = {dtype!r}; a network takes float64 or complex128")
-    declared = [(wanted[dtype], f"dtype = {dtype!r}")]
-    declared.append((True if holomorphic else None, "holomorphic = True"))
+    declared = (wanted[dtype], f"dtype = {dtype!r}"), (holomorphic or None, "holomorphic = True")
     for needed, said in declared:
         wrong = [leaf for leaf in functional.leaves if leaf.is_complex != needed]
         if needed is not None and wrong:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -10,18 +11,14 @@ import numpy as np
 from flax import nnx
 
 from tnvmc.ansatz.neural.architectures import MADEConfig, noted
-from tnvmc.ansatz.neural.autoregressive import (
-    Autoregressive,
-    one_hot,
-    phase_of,
-    snake,
-)
+from tnvmc.ansatz.neural.autoregressive import Autoregressive, phase_of, snake
+from tnvmc.ansatz.neural.layers import one_hot
 from tnvmc.lattice.lattice import Lattice
 
 
 @noted("made")
 class MADE(Autoregressive):
-    """Dense layers whose masks let the scores of a site see the sites before it only.
+    """Dense layers whose masks let the scores of a site see the sites before it only; `MADEConfig`.
 
     Every unit has a degree m and sees units of the layer below with a degree up to m: the input of
     the t-th site has t, the `features` of a hidden layer are spread evenly over 0..N-2, in order,
@@ -37,17 +34,8 @@ class MADE(Autoregressive):
     (layers - 1) + N d H multiplications, half of them by zeros.  A draw costs the same in total: in
     step t only units of degree t - 1 are computed, all others are known or not yet seen.
 
-    Args:
-        lattice: the sites.
-        magnetisation: twice the total Sz to which psi is restricted; None for all configurations.
-        local_dim: local dimension d.
-        rngs: random numbers of the initial parameters.
-        architecture: keywords of `MADEConfig`, which raises ValueError for what it does not know.
-
     Source: Germain, Gregor, Murray, Larochelle, ICML 2015 (PMLR 37, 881).
     """
-
-    Config = MADEConfig
 
     def __init__(
         self,
@@ -74,16 +62,8 @@ class MADE(Autoregressive):
             degrees, np.repeat(np.arange(n) - 1, per_site), scale=0.1, rngs=rngs
         )
 
-    def logits(self, configs: jax.Array) -> jax.Array:
-        """Scores (B, N, d) of all sites, by one pass."""
-        return self.scores(configs)[0]
-
-    def phase(self, configs: jax.Array) -> jax.Array | None:
-        """Sum of the phases of the sites (B,); None for a real output."""
-        return self.scores(configs)[1]
-
     def scores(self, configs: jax.Array) -> tuple[jax.Array, jax.Array | None]:
-        """`logits` and `phase` by one pass."""
+        """Scores (B, N, d) of all sites and sum of their phases (B,), by one pass."""
         tokens = self.tokens(configs)
         h = one_hot(tokens, self.local_dim).reshape(len(tokens), -1)
         for layer in self.layers:
@@ -133,10 +113,7 @@ class MaskedLinear(nnx.Module):
         return x @ (self.kernel[...] * self._mask) + self.bias[...]
 
     def of_degree(self, x: jax.Array, degree: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Outputs of a degree (traced), with the place of the first: a window of fixed width.
-
-        What else is in the window is computed from what `x` holds now.
-        """
+        """Place of the first output of a degree (traced), and a window of fixed width from it."""
         values, counts = np.unique(self.above, return_counts=True)
         width = int(counts.max())
         firsts = np.searchsorted(self.above, np.arange(values[0], values[-1] + 1))
@@ -149,6 +126,4 @@ class MaskedLinear(nnx.Module):
         return first, x @ (kernel * mask) + bias
 
 
-def _put(layer: jax.Array, units: jax.Array, first: jax.Array) -> jax.Array:
-    """A layer (B, n) with units (B, w) from place `first` on."""
-    return jax.lax.dynamic_update_slice_in_dim(layer, units, first, axis=1)
+_put = partial(jax.lax.dynamic_update_slice_in_dim, axis=1)  # layer, units, place of the first

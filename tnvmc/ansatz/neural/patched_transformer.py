@@ -1,17 +1,23 @@
-"""PatchedTransformer: an autoregressive wave function whose tokens are patches of sites."""
+"""PatchedTransformer: an autoregressive wave function whose tokens are patches of sites.
+
+Layouts: (B, T, width) for all tokens, (B, width) for one; heads are (B, heads, T, r), r = width /
+heads.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 
 from tnvmc.ansatz.neural.architectures import PatchedTransformerConfig, noted
 from tnvmc.ansatz.neural.autoregressive import Autoregressive
-from tnvmc.ansatz.neural.decoder import REAL, Block, sinusoidal_positions
-from tnvmc.lattice.lattice import Lattice, require_full_grid
+from tnvmc.ansatz.neural.layers import REAL, layer_norm, linear, one_hot, patches_of
+from tnvmc.lattice.lattice import Lattice
 
 MOST_STATES = 1024
 """Of a patch that one layer predicts at once; a larger patch wants `inner`."""
@@ -24,10 +30,12 @@ HEAD_SCALE = 0.1
 class PatchedTransformer(Autoregressive):
     """psi = sqrt(P) from a decoder-only transformer: p of each patch given the patches before it.
 
+    Keywords: `PatchedTransformerConfig`.
+
     Patches of b x b sites (or rows x columns), in row-major order, are the tokens: one-hot of their
     d^k states times an embedding matrix, plus sinusoidal positions; then `layers` causal blocks of
-    `heads` heads and feed-forward width 4 `width`, normalised before each part (`decoder.Block`
-    says why); then a head of d^k logits.  `output = "complex"` adds a phase: the sum over patches
+    `heads` heads and feed-forward width 4 `width`, normalised before each part (`Block` says why);
+    then a head of d^k logits.  `output = "complex"` adds a phase: the sum over patches
     of one angle each, from a second head.  `attention = "linear"` stores O(1) numbers for each
     token.
 
@@ -40,13 +48,6 @@ class PatchedTransformer(Autoregressive):
     remembered while drawing; "linear": O(T width^2).  It starts near the uniform superposition,
     with tokens of the size of their positions.
 
-    Args:
-        lattice: where the sites lie.
-        magnetisation: twice the total Sz to which psi is restricted; None for all configurations.
-        local_dim: states of a site.
-        rngs: random numbers of the initial parameters.
-        architecture: keywords of `PatchedTransformerConfig`.
-
     Raises:
         ValueError: patches that do not tile the lattice, a patch of more than 1024 states without
             `inner`; what `PatchedTransformerConfig` does not know.
@@ -57,8 +58,6 @@ class PatchedTransformer(Autoregressive):
 
     It does not know which patches are neighbours, nor periodic boundaries: both are learnt.
     """
-
-    Config = PatchedTransformerConfig
 
     def __init__(
         self,
@@ -71,7 +70,7 @@ class PatchedTransformer(Autoregressive):
     ) -> None:
         config = PatchedTransformerConfig(**architecture)
         width, inner = config.width, config.inner
-        patches = patches_of(lattice, config.patch)
+        patches = patches_of("PatchedTransformer", lattice, config.patch_shape)
         self.n_patches, n_sites = len(patches), len(patches[0])
         if not inner and local_dim**n_sites > MOST_STATES:
             raise ValueError(
@@ -93,23 +92,15 @@ class PatchedTransformer(Autoregressive):
         self.blocks = nnx.List(
             Block(width, config.heads, config.attention, rngs=rngs) for _ in range(config.layers)
         )
-        self.norm = nnx.LayerNorm(width, **REAL, rngs=rngs)
+        self.norm = layer_norm(width, rngs=rngs)
         self.inner = Inner(width, inner, local_dim, rngs=rngs) if inner else None
         self.head = _small(inner or width, self.n_states, rngs)
         self.angle = (
             _small(inner or width, self.n_states, rngs) if config.output == "complex" else None
         )
 
-    def logits(self, configs: jax.Array) -> jax.Array:
-        """Raw scores (B, tokens, states): see `Autoregressive`."""
-        return self.head(self._features(configs))
-
-    def phase(self, configs: jax.Array) -> jax.Array | None:
-        """Sum of the angles of the tokens (B,); None where psi > 0."""
-        return self.scores(configs)[1]
-
     def scores(self, configs: jax.Array) -> tuple[jax.Array, jax.Array | None]:
-        """`logits` and `phase` from one pass."""
+        """Scores (B, tokens, states), and the sum of the angles of the tokens (B,), by one pass."""
         features = self._features(configs)
         if self.angle is None:
             return self.head(features), None
@@ -140,7 +131,8 @@ class PatchedTransformer(Autoregressive):
         blocks = tuple(b.attention.initial_cache(batch, self.n_patches) for b in self.blocks)
         if self.inner is None:
             return blocks
-        return blocks, jnp.zeros((batch, self.width)), self.inner.initial_state(batch)
+        never_read = jnp.zeros((batch, self.inner.begin.out_features))
+        return blocks, jnp.zeros((batch, self.width)), never_read
 
     def step(self, cache: Any, token_before: jax.Array, t: jax.Array) -> tuple[Any, jax.Array]:
         """Score token t: see `Autoregressive`; the blocks run once a patch."""
@@ -180,7 +172,7 @@ class Inner(nnx.Module):
 
     def __init__(self, width: int, units: int, local_dim: int, *, rngs: nnx.Rngs) -> None:
         self.local_dim = local_dim
-        self.begin = nnx.Linear(width, units, **REAL, rngs=rngs)
+        self.begin = linear(width, units, rngs=rngs)
         self.cell = nnx.GRUCell(local_dim, units, **REAL, rngs=rngs)
 
     def __call__(self, x: jax.Array, parts: jax.Array) -> jax.Array:
@@ -201,35 +193,156 @@ class Inner(nnx.Module):
 
     def step(self, state: jax.Array, digit: jax.Array) -> jax.Array:
         """Next state, after a digit; -1 before the first site."""
-        seen = jax.nn.one_hot(digit, self.local_dim, dtype=jnp.float64)
-        return self.cell(state, seen)[0]
-
-    def initial_state(self, batch: int) -> jax.Array:
-        """A state (B, units) that is never read."""
-        return jnp.zeros((batch, self.begin.out_features))
-
-
-def patches_of(lattice: Lattice, patch: int | tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """Give the sites of each patch, (T, k): patches, and sites within one, in row-major order.
-
-    Raises:
-        ValueError: patches that do not tile the lattice.
-    """
-    rows, cols = (patch, patch) if isinstance(patch, int) else patch
-    require_full_grid("PatchedTransformer", lattice)
-    n_rows, n_cols = lattice.shape
-    if min(rows, cols) < 1 or n_rows % rows or n_cols % cols:
-        raise ValueError(
-            f"PatchedTransformer: patches of {rows} x {cols} sites do not tile a lattice of "
-            f"{n_rows} x {n_cols}; each side must divide that of the lattice"
-        )
-    return tuple(
-        tuple((top + i) * n_cols + left + j for i in range(rows) for j in range(cols))
-        for top in range(0, n_rows, rows)
-        for left in range(0, n_cols, cols)
-    )
+        return self.cell(state, one_hot(digit, self.local_dim))[0]
 
 
 def _small(inputs: int, outputs: int, rngs: nnx.Rngs) -> nnx.Linear:
     start = nnx.initializers.normal(HEAD_SCALE / inputs**0.5)
-    return nnx.Linear(inputs, outputs, kernel_init=start, **REAL, rngs=rngs)
+    return linear(inputs, outputs, kernel_init=start, rngs=rngs)
+
+
+BASE = 10000.0
+"""Of the geometric sequence of wavelengths of the positions (Vaswani et al.)."""
+
+
+def sinusoidal_positions(n_tokens: int, width: int) -> np.ndarray:
+    """Give the positions (T, width): sin(t / 10000^(i / width)) for even i, cos with i - 1 for odd.
+
+    Source: Vaswani et al., NeurIPS 2017, section 3.5, with i counted over the full width.
+    """
+    even = np.arange(width) // 2 * 2
+    angle = np.arange(n_tokens)[:, None] / BASE ** (even / width)
+    return np.where(np.arange(width) % 2 == 0, np.sin(angle), np.cos(angle))
+
+
+class CausalAttention(nnx.Module):
+    """Heads that mix each token with those up to it; a subclass says with which weights.
+
+    It defines `mix` (all tokens: q, k, v (B, heads, T, r) -> the same shape), `mix_one` (token t
+    alone, (B, heads, r), and the cache with it added) and `initial_cache`.
+    """
+
+    mix: Callable[..., jax.Array]
+    mix_one: Callable[..., tuple[Any, jax.Array]]
+    initial_cache: Callable[[int, int], Any]
+
+    def __init__(self, width: int, heads: int, *, rngs: nnx.Rngs) -> None:
+        self.heads = heads
+        self.qkv = linear(width, 3 * width, use_bias=False, rngs=rngs)
+        self.out = linear(width, width, rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Mix all tokens: (B, T, width) -> (B, T, width)."""
+        mixed = self.mix(*self._heads(x))
+        return self.out(jnp.moveaxis(mixed, 1, 2).reshape(x.shape))
+
+    def step(self, cache: Any, x: jax.Array, t: jax.Array) -> tuple[Any, jax.Array]:
+        """Mix token t, the earlier ones being in the cache: (B, width) -> cache, (B, width)."""
+        q, k, v = (part[:, :, 0] for part in self._heads(x[:, None]))
+        cache, mixed = self.mix_one(cache, q, k, v, t)
+        return cache, self.out(mixed.reshape(x.shape))
+
+    def _heads(self, x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Queries, keys and values, each (B, heads, T, r)."""
+        split = self.qkv(x).reshape(*x.shape[:2], 3, self.heads, -1)
+        q, k, v = jnp.moveaxis(split, (2, 3), (0, 2))
+        return q, k, v
+
+
+class SoftmaxAttention(CausalAttention):
+    """softmax(q . k / sqrt(r)) over the tokens up to t: O(T^2 width), and O(T width) a drawn token.
+
+    Remembers all keys and values.  Source: Vaswani et al., "Attention is all you need", NeurIPS
+    2017, eq. 1.
+    """
+
+    def mix(self, q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+        scores = jnp.einsum("bhtr,bhsr->bhts", q, k) / np.sqrt(q.shape[-1])
+        seen = np.tril(np.ones(scores.shape[-2:], dtype=bool))
+        return jax.nn.softmax(jnp.where(seen, scores, -jnp.inf), axis=-1) @ v
+
+    def mix_one(
+        self, cache: Any, q: jax.Array, k: jax.Array, v: jax.Array, t: jax.Array
+    ) -> tuple[Any, jax.Array]:
+        keys, values = (
+            jax.lax.dynamic_update_slice_in_dim(old, new[:, :, None], t, axis=2)
+            for old, new in zip(cache, (k, v), strict=True)
+        )
+        scores = jnp.einsum("bhr,bhsr->bhs", q, keys) / np.sqrt(q.shape[-1])
+        seen = jnp.arange(keys.shape[2]) <= t
+        weight = jax.nn.softmax(jnp.where(seen, scores, -jnp.inf), axis=-1)
+        return (keys, values), jnp.einsum("bhs,bhsr->bhr", weight, values)
+
+    def initial_cache(self, batch: int, n_tokens: int) -> tuple[jax.Array, jax.Array]:
+        """Keys and values, each (B, heads, T, r)."""
+        width = self.out.in_features
+        empty = jnp.zeros((batch, self.heads, n_tokens, width // self.heads))
+        return empty, empty
+
+
+class LinearAttention(CausalAttention):
+    """phi(q) . phi(k) over its sum, phi = elu + 1: O(T r width), and O(r width) a drawn token.
+
+    Remembers sum_s phi(k_s) v_s and sum_s phi(k_s), whatever t is.  Source: Katharopoulos, Vyas,
+    Pappas and Fleuret, "Transformers are RNNs", ICML 2020, eqs. 7, 9 and 18-20.
+    """
+
+    def mix(self, q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+        q, k = jax.nn.elu(q) + 1.0, jax.nn.elu(k) + 1.0
+        sums = jnp.cumsum(k[..., :, None] * v[..., None, :], axis=2)
+        return _read(q, sums, jnp.cumsum(k, axis=2))
+
+    def mix_one(
+        self, cache: Any, q: jax.Array, k: jax.Array, v: jax.Array, t: jax.Array
+    ) -> tuple[Any, jax.Array]:
+        q, k = jax.nn.elu(q) + 1.0, jax.nn.elu(k) + 1.0
+        sums, norms = cache
+        sums, norms = sums + k[..., :, None] * v[..., None, :], norms + k
+        return (sums, norms), _read(q, sums, norms)
+
+    def initial_cache(self, batch: int, n_tokens: int) -> tuple[jax.Array, jax.Array]:
+        """Sums (B, heads, r, r) and (B, heads, r)."""
+        r = self.out.in_features // self.heads
+        return jnp.zeros((batch, self.heads, r, r)), jnp.zeros((batch, self.heads, r))
+
+
+def _read(q: jax.Array, sums: jax.Array, norms: jax.Array) -> jax.Array:
+    """What a query finds: (..., r), from sums (..., r, r) and norms (..., r)."""
+    found = jnp.einsum("...r,...rs->...s", q, sums)
+    return found / jnp.sum(q * norms, axis=-1, keepdims=True)
+
+
+ATTENTIONS: dict[str, type[CausalAttention]] = {
+    "softmax": SoftmaxAttention,
+    "linear": LinearAttention,
+}
+
+
+class Block(nnx.Module):
+    """x + attention(norm(x)), then x + feed_forward(norm(x)), 4 times as wide, with GELU (tanh).
+
+    Normalised before and not after each part: the residual path is then the identity, gradients at
+    the start do not depend on the depth, and no warm-up is needed.  Source: Xiong et al., "On layer
+    normalization in the transformer architecture", ICML 2020.
+    """
+
+    def __init__(self, width: int, heads: int, attention: str, *, rngs: nnx.Rngs) -> None:
+        self.norm_attention = layer_norm(width, rngs=rngs)
+        self.attention = ATTENTIONS[attention](width, heads, rngs=rngs)
+        self.norm_feed_forward = layer_norm(width, rngs=rngs)
+        self.widen = linear(width, 4 * width, rngs=rngs)
+        self.narrow = linear(4 * width, width, rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Transform all tokens: (B, T, width) -> (B, T, width)."""
+        x = x + self.attention(self.norm_attention(x))
+        return x + self._feed_forward(x)
+
+    def step(self, cache: Any, x: jax.Array, t: jax.Array) -> tuple[Any, jax.Array]:
+        """Transform token t: (B, width) -> cache, (B, width)."""
+        cache, mixed = self.attention.step(cache, self.norm_attention(x), t)
+        x = x + mixed
+        return cache, x + self._feed_forward(x)
+
+    def _feed_forward(self, x: jax.Array) -> jax.Array:
+        return self.narrow(jax.nn.gelu(self.widen(self.norm_feed_forward(x))))

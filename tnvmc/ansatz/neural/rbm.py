@@ -18,22 +18,20 @@ Source: G. Carleo, M. Troyer, Science 355, 602 (2017), arXiv:1606.02318.
 
 from __future__ import annotations
 
-import math
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
 from tnvmc.ansatz.neural.architectures import RBMConfig, noted
+from tnvmc.ansatz.neural.layers import sum_log, sum_log_cosh
 from tnvmc.lattice.lattice import Lattice
-
-Form = Literal["binary", "log_cosh"]
 
 
 @noted("rbm")
 class RBM(nnx.Module):
-    """ln psi(s) of a restricted Boltzmann machine: configs (B, N) -> (B,).
+    """ln psi(s) of a restricted Boltzmann machine: configs (B, N) -> (B,); see `RBMConfig`.
 
     With `dtype = "float64"` psi > 0 and the result is real; with "complex128" (holomorphic in
     the parameters) it is complex.  Parameters: `weights` W (N, H), `hidden_bias` b (H,) and
@@ -47,17 +45,9 @@ class RBM(nnx.Module):
     For d > 2 the units are the digit and s = d - 1 - 2 * digit (that is 2 Sz); a single hidden
     layer with one weight per site then holds less than one with a weight per local state would.
 
-    Args:
-        lattice: the sites.
-        local_dim: local dimension d.
-        rngs: random numbers of the initial parameters.
-        architecture: keywords of `RBMConfig`, which raises ValueError for what it does not know.
-
     Does not share weights between translated hidden units: average over the symmetry group
     (`group` of `FlaxAnsatz`) for that.
     """
-
-    Config = RBMConfig
 
     def __init__(
         self, lattice: Lattice, *, local_dim: int = 2, rngs: nnx.Rngs, **architecture: Any
@@ -99,47 +89,8 @@ class RBM(nnx.Module):
         return log_psi
 
 
-def log_cosh(x: jax.Array) -> jax.Array:
-    """ln cosh(x), real or complex, of any shape and without overflow.
-
-    Written as |x| + ln(1 + exp(-2|x|)) - ln 2 with the sign of the real part; for complex x the
-    branch is left open (a multiple of 2 pi i), which psi does not see.
-    """
-    x = jnp.where(jnp.real(x) < 0, -x, x)
-    return x + jnp.log1p(jnp.exp(-2 * x)) - math.log(2)
-
-
-def sum_log_cosh(x: jax.Array) -> jax.Array:
-    """sum_j ln cosh(x_j) over the last axis of x (..., H): `log_cosh` with fewer logarithms."""
-    x = jnp.where(jnp.real(x) < 0, -x, x)
-    return jnp.sum(x, axis=-1) + _sum_log(1 + jnp.exp(-2 * x)) - x.shape[-1] * math.log(2)
-
-
 def _sum_log_one_plus_exp(x: jax.Array) -> jax.Array:
     """sum_j ln(1 + exp(x_j)) over the last axis, real or complex, without overflow."""
     positive = jnp.real(x) > 0
     small = jnp.exp(jnp.where(positive, -x, x))
-    return jnp.sum(jnp.where(positive, x, 0), axis=-1) + _sum_log(1 + small)
-
-
-_FACTORS = 16
-"""Factors under one logarithm: XLA makes those of the host one by one, at 20 ns each (exp: 1 ns).
-Each factor is at most 2 and, where it is not 0, at least half a rounding error, so that no product
-overflows, or vanishes where no factor does."""
-
-
-@jax.custom_jvp
-def _sum_log(factors: jax.Array) -> jax.Array:
-    """sum_j ln f_j over the last axis, of f_j = 1 + exp(z_j) with Re z_j <= 0."""
-    n = factors.shape[-1]
-    n_groups = -(-n // _FACTORS)
-    missing = [(0, 0)] * (factors.ndim - 1) + [(0, n_groups * _FACTORS - n)]
-    groups = jnp.pad(factors, missing, constant_values=1)
-    groups = groups.reshape(*factors.shape[:-1], n_groups, _FACTORS)
-    return jnp.sum(jnp.log(jnp.prod(groups, axis=-1)), axis=-1)
-
-
-@_sum_log.defjvp
-def _sum_log_jvp(primals: Any, tangents: Any) -> Any:
-    """The derivative of a product would be many products."""
-    return _sum_log(*primals), jnp.sum(tangents[0] / primals[0], axis=-1)
+    return jnp.sum(jnp.where(positive, x, 0), axis=-1) + sum_log(1 + small)

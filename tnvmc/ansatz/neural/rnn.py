@@ -10,15 +10,9 @@ import numpy as np
 from flax import nnx
 
 from tnvmc.ansatz.neural.architectures import RNNConfig, noted
-from tnvmc.ansatz.neural.autoregressive import (
-    Autoregressive,
-    one_hot,
-    phase_of,
-    snake,
-)
+from tnvmc.ansatz.neural.autoregressive import Autoregressive, phase_of, snake
+from tnvmc.ansatz.neural.layers import REAL, linear, one_hot
 from tnvmc.lattice.lattice import Lattice, require_full_grid
-
-_REAL: dict[str, Any] = {"param_dtype": jnp.float64, "dtype": jnp.float64}
 
 
 @noted("rnn")
@@ -37,18 +31,9 @@ class RNN(Autoregressive):
     H = hidden: 3 N H^2 (snake), (8 d + 2) N H^2 (2d) multiplications, to evaluate or to draw.
     Open boundaries are assumed: on a periodic lattice the bonds that close it are not seen.
 
-    Args:
-        lattice: the sites.
-        magnetisation: twice the total Sz to which psi is restricted; None for all configurations.
-        local_dim: local dimension d.
-        rngs: random numbers of the initial parameters.
-        architecture: keywords of `RNNConfig`, which raises ValueError for what it does not know.
-
     Source: Hibat-Allah, Ganahl, Hayward, Melko, Carrasquilla, Phys. Rev. Research 2, 023358 (2020);
     the 2D cell after Hibat-Allah, Melko, Carrasquilla, arXiv:2207.14314.
     """
-
-    Config = RNNConfig
 
     def __init__(
         self,
@@ -69,23 +54,15 @@ class RNN(Autoregressive):
             require_full_grid("RNN", lattice)
             self.cell = GatedCell(lattice.shape, local_dim, hidden, rngs=rngs)
         small = nnx.initializers.normal(0.1 / np.sqrt(hidden))
-        self.head = nnx.Linear(hidden, local_dim, kernel_init=small, **_REAL, rngs=rngs)
+        self.head = linear(hidden, local_dim, kernel_init=small, rngs=rngs)
         self.phase_head = (
-            nnx.Linear(hidden, local_dim, kernel_init=small, **_REAL, rngs=rngs)
+            linear(hidden, local_dim, kernel_init=small, rngs=rngs)
             if config.output == "complex"
             else None
         )
 
-    def logits(self, configs: jax.Array) -> jax.Array:
-        """Scores (B, N, d) of all sites, by one scan over them."""
-        return self.head(self._hidden(self.tokens(configs)))
-
-    def phase(self, configs: jax.Array) -> jax.Array | None:
-        """Sum of the phases of the sites (B,); None for a real output."""
-        return self.scores(configs)[1]
-
     def scores(self, configs: jax.Array) -> tuple[jax.Array, jax.Array | None]:
-        """`logits` and `phase` by one scan over the sites."""
+        """Scores (B, N, d) of all sites and sum of their phases (B,), by one scan over them."""
         tokens = self.tokens(configs)
         hidden = self._hidden(tokens)
         if self.phase_head is None:
@@ -119,7 +96,7 @@ class SnakeCell(nnx.Module):
 
     def __init__(self, local_dim: int, hidden: int, *, rngs: nnx.Rngs) -> None:
         self.hidden = hidden
-        self.unit = nnx.GRUCell(local_dim, hidden, **_REAL, rngs=rngs)
+        self.unit = nnx.GRUCell(local_dim, hidden, **REAL, rngs=rngs)
 
     def initial(self, batch: int) -> jax.Array:
         """Hidden state (B, H) before the first site."""
@@ -150,10 +127,10 @@ class GatedCell(nnx.Module):
         self.hidden, self.local_dim, self.n_cols = hidden, local_dim, shape[1]
         # Two of 2d states are ever on, which the fan-in of the initialiser does not know.
         spread = nnx.initializers.variance_scaling(local_dim, "fan_in", "normal")
-        self.mix = nnx.Linear(
-            2 * local_dim * (2 * hidden + 1), 2 * hidden, kernel_init=spread, **_REAL, rngs=rngs
+        self.mix = linear(
+            2 * local_dim * (2 * hidden + 1), 2 * hidden, kernel_init=spread, rngs=rngs
         )
-        self.carry = nnx.Linear(2 * hidden, hidden, use_bias=False, **_REAL, rngs=rngs)
+        self.carry = linear(2 * hidden, hidden, use_bias=False, rngs=rngs)
 
     def initial(self, batch: int) -> tuple[jax.Array, jax.Array]:
         """Give the last hidden state (B, H), and the last message (B, n_cols, H + d) by column."""

@@ -232,16 +232,3 @@ class Orbits:
         if self.averaging.signs is None:
             return np.ones(len(configs))
         return 1.0 - 2.0 * (configs @ self.averaging.signs % 2)
-
-
-def shifts(shape: tuple[int, int], wraps: tuple[bool, bool], step: tuple[int, int]) -> np.ndarray:
-    """Translations of a grid by multiples of `step` along the directions that wrap: (n, N).
-
-    (g s)_i = s_{row[i]}.  For networks to say what leaves them as they are.
-    """
-    grid = np.arange(shape[0] * shape[1]).reshape(shape)
-    down, along = (
-        range(0, length if wrap else 1, by)
-        for length, wrap, by in zip(shape, wraps, step, strict=True)
-    )
-    return np.array([np.roll(grid, (i, j), axis=(0, 1)).ravel() for i in down for j in along])

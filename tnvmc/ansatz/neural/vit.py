@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -12,23 +11,28 @@ import numpy as np
 from flax import nnx
 
 from tnvmc.ansatz.neural.architectures import ViTConfig, noted
-from tnvmc.ansatz.neural.rbm import sum_log_cosh
-from tnvmc.ansatz.neural.symmetry_average import shifts
-from tnvmc.lattice.lattice import Lattice, require_full_grid
-
-__all__ = ["ViT", "input_dependence"]
+from tnvmc.ansatz.neural.layers import (
+    layer_norm,
+    linear,
+    normal_linear,
+    one_hot,
+    patches_of,
+    shifts,
+    sum_log_cosh,
+)
+from tnvmc.lattice.lattice import Lattice
 
 HEAD_NOISE = 0.3
 """Weights of the output layer at the start, in units that give its arguments variance 1: ln psi
 then varies by less than 1 over configurations, and psi is nearly the same for all of them."""
 
-_linear = partial(nnx.Linear, dtype=jnp.float64, param_dtype=jnp.float64)
-_norm = partial(nnx.LayerNorm, dtype=jnp.float64, param_dtype=jnp.float64)
+Grid = tuple[int, int]
+Wraps = tuple[bool, bool]
 
 
 @noted("vit")
 class ViT(nnx.Module):
-    """Vision transformer: ln psi of configurations read in patches of b x b sites.
+    """Vision transformer: ln psi of configurations read in patches of b x b sites; see `ViTConfig`.
 
     Patches are embedded by one linear map (spins as +-1; local states of local_dim > 2 as one-hot
     vectors), pass `layers` blocks of attention and feed-forward, each after a layer norm and with
@@ -38,12 +42,6 @@ class ViT(nnx.Module):
 
     On a periodic lattice psi is invariant under translations by whole patches; positions are
     known to the attention only.  The feed-forward layer is 4 width wide, with GELU.
-
-    Args:
-        lattice: sites on a grid that the patches tile.
-        local_dim: local dimension d.
-        rngs: random numbers of the initial parameters.
-        architecture: keywords of `ViTConfig`.
 
     Groups of parameters: `embedding`, `blocks`, `norm`, `head`.  Cost per configuration of n
     patches: layers n (12 width^2 + 2 n width) multiplications with queries and keys, layers n
@@ -59,30 +57,21 @@ class ViT(nnx.Module):
     sites, stayed in poor minima.
     """
 
-    Config = ViTConfig
-
     def __init__(
         self, lattice: Lattice, *, local_dim: int = 2, rngs: nnx.Rngs, **architecture: Any
     ) -> None:
         config = ViTConfig(**architecture)
         shape, width = config.patch_shape, config.width
-        require_full_grid("ViT", lattice)
-        _check_tiling(lattice, shape)
-        sites = patch_sites(lattice.shape, shape)
-        self.sites = tuple(map(tuple, sites.tolist()))
+        self.sites = patches_of("ViT", lattice, shape)
         self.local_dim = local_dim
         self.period = (lattice.shape, lattice.periodic, shape)
         grid = (lattice.n_rows // shape[0], lattice.n_cols // shape[1])
-        inputs = sites.shape[1] * (1 if local_dim == 2 else local_dim)
-        self.embedding = _linear(inputs, width, rngs=rngs)
+        inputs = len(self.sites[0]) * (1 if local_dim == 2 else local_dim)
+        self.embedding = linear(inputs, width, rngs=rngs)
         self.blocks = nnx.List(
-            Block(
-                grid, lattice.periodic, width=width, heads=config.heads,
-                attention=config.attention, rngs=rngs,
-            )
-            for _ in range(config.layers)
-        )  # fmt: skip
-        self.norm = _norm(width, rngs=rngs)
+            Block(grid, lattice.periodic, config, rngs=rngs) for _ in range(config.layers)
+        )
+        self.norm = layer_norm(width, rngs=rngs)
         self.head = LogCoshHead(width, config.output, rngs=rngs)
 
     def __call__(self, configs: jax.Array) -> jax.Array:
@@ -96,50 +85,27 @@ class ViT(nnx.Module):
         """Give the translations by whole patches (n, N) that leave psi as it is."""
         return shifts(*self.period)
 
-    def attention_maps(self, configs: jax.Array) -> jax.Array:
-        """Give the attention weights: (B, N) -> (layers, B, heads, n, n), receiving patch first."""
-        x, maps = self._embedded(jnp.asarray(configs)), []
-        for block in self.blocks:
-            maps.append(block.weights(x))
-            x = block(x)
-        return jnp.stack(maps)
-
     def _embedded(self, configs: jax.Array) -> jax.Array:
         patches = configs[:, np.asarray(self.sites)]
         if self.local_dim == 2:
             return self.embedding(1.0 - 2.0 * patches)
-        one_hot = jax.nn.one_hot(patches, self.local_dim, dtype=jnp.float64)
-        return self.embedding(one_hot.reshape(*patches.shape[:2], -1))
+        return self.embedding(one_hot(patches, self.local_dim).reshape(*patches.shape[:2], -1))
 
 
 class Block(nnx.Module):
     """One layer: x + attention(norm(x)), then x + feed-forward(norm(x)), x (B, n, width)."""
 
-    def __init__(
-        self,
-        grid: tuple[int, int],
-        periodic: tuple[bool, bool],
-        *,
-        width: int,
-        heads: int,
-        attention: str,
-        rngs: nnx.Rngs,
-    ) -> None:
-        self.norm = _norm(width, rngs=rngs)
-        self.attention = RelativeAttention(
-            grid, periodic, width=width, heads=heads, attention=attention, rngs=rngs
-        )
-        self.feed_norm = _norm(width, rngs=rngs)
-        self.widen = _linear(width, 4 * width, rngs=rngs)
-        self.narrow = _linear(4 * width, width, rngs=rngs)
+    def __init__(self, grid: Grid, periodic: Wraps, config: ViTConfig, *, rngs: nnx.Rngs) -> None:
+        width = config.width
+        self.norm = layer_norm(width, rngs=rngs)
+        self.attention = RelativeAttention(grid, periodic, config, rngs=rngs)
+        self.feed_norm = layer_norm(width, rngs=rngs)
+        self.widen = linear(width, 4 * width, rngs=rngs)
+        self.narrow = linear(4 * width, width, rngs=rngs)
 
     def __call__(self, x: jax.Array) -> jax.Array:
         x = x + self.attention(self.norm(x))
         return x + self.narrow(jax.nn.gelu(self.widen(self.feed_norm(x))))
-
-    def weights(self, x: jax.Array) -> jax.Array:
-        """Give the attention weights on the way in: (B, n, width) -> (B, heads, n, n)."""
-        return self.attention.weights(self.norm(x))
 
 
 class LogCoshHead(nnx.Module):
@@ -149,30 +115,13 @@ class LogCoshHead(nnx.Module):
     """
 
     def __init__(self, width: int, output: str, *, rngs: nnx.Rngs) -> None:
-        small = nnx.initializers.variance_scaling(HEAD_NOISE**2, "fan_in", "normal")
-        self.modulus = _linear(width, width, kernel_init=small, rngs=rngs)
-        self.phase = (
-            _linear(width, width, kernel_init=small, rngs=rngs) if output == "complex" else None
-        )
+        square = partial(normal_linear, width, width, rngs, HEAD_NOISE)
+        self.modulus = square()
+        self.phase = square() if output == "complex" else None
 
     def __call__(self, z: jax.Array) -> jax.Array:
         real = self.modulus(z)
         return sum_log_cosh(real if self.phase is None else real + 1j * self.phase(z))
-
-
-def patch_sites(shape: tuple[int, int], patch: tuple[int, int]) -> np.ndarray:
-    """List the sites of each patch of a grid: (n, sites per patch), both row by row."""
-    (rows, cols), (high, wide) = shape, patch
-    sites = np.arange(rows * cols).reshape(rows // high, high, cols // wide, wide)
-    return sites.swapaxes(1, 2).reshape(-1, high * wide)
-
-
-def _check_tiling(lattice: Lattice, patch: tuple[int, int]) -> None:
-    if any(length % side for length, side in zip(lattice.shape, patch, strict=True)):
-        raise ValueError(
-            f"ViT: patches of {patch[0]} x {patch[1]} sites do not tile the lattice of "
-            f"{lattice.n_rows} x {lattice.n_cols}; give patch = [rows, cols] that divide it"
-        )
 
 
 class RelativeAttention(nnx.Module):
@@ -191,10 +140,6 @@ class RelativeAttention(nnx.Module):
     p starts as noise: of 1 / sqrt(n) in "factored", which keeps the size of the values, a tenth
     of it beside the softmax, which starts as the mean over the patches.
 
-    Args:
-        grid: rows and columns of patches.
-        periodic: whether rows, columns of patches come back to the first one.
-
     Source: R. Rende, L. L. Viteritti, Mach. Learn.: Sci. Technol. 6, 010501 (2025),
     arXiv:2405.18874; "t5" after C. Raffel et al., JMLR 21, 140 (2020), which shares p among
     far displacements and leaves out the 1 / sqrt(r).  Of the paper's text only its beginning was
@@ -203,88 +148,47 @@ class RelativeAttention(nnx.Module):
     2025) has the factored one as it is here.
     """
 
-    def __init__(
-        self,
-        grid: tuple[int, int],
-        periodic: tuple[bool, bool],
-        *,
-        width: int,
-        heads: int,
-        attention: str,
-        rngs: nnx.Rngs,
-    ) -> None:
-        self.heads, self.attention = heads, attention
+    def __init__(self, grid: Grid, periodic: Wraps, config: ViTConfig, *, rngs: nnx.Rngs) -> None:
+        self.heads, self.attention = config.heads, config.attention
         index, n_displacements = displacements(grid, periodic)
         self.index = tuple(map(tuple, index.tolist()))
-        if attention != "factored":
-            self.query = _square(width, rngs)
-            self.key = _square(width, rngs)
-        self.value = _square(width, rngs)
-        self.mix = _square(width, rngs, use_bias=True)
-        noise = (1.0 if attention == "factored" else 0.1) / (grid[0] * grid[1]) ** 0.5
+        square = partial(linear, config.width, config.width, rngs=rngs)
+        if self.attention != "factored":
+            self.query = square(use_bias=False)
+            self.key = square(use_bias=False)
+        self.value = square(use_bias=False)
+        self.mix = square()
+        noise = (1.0 if self.attention == "factored" else 0.1) / (grid[0] * grid[1]) ** 0.5
         self.position = nnx.Param(
-            noise * jax.random.normal(rngs.params(), (heads, n_displacements), jnp.float64)
+            noise * jax.random.normal(rngs.params(), (self.heads, n_displacements), jnp.float64)
         )
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Give A, mixed: (B, n, width) -> (B, n, width).  Cost: B n width (width + n)."""
         value = self._by_head(self.value(x))
+        position = self.position[...][:, np.asarray(self.index)]
         if self.attention == "factored":
-            heads = jnp.einsum("hij,bjhr->bihr", self._positions(), value)
+            heads = jnp.einsum("hij,bjhr->bihr", position, value)
         else:
-            heads = jnp.einsum("bhij,bjhr->bihr", self.weights(x), value)
+            heads = jnp.einsum("bhij,bjhr->bihr", self._weights(x, position), value)
         return self.mix(heads.reshape(x.shape))
 
-    def weights(self, x: jax.Array) -> jax.Array:
-        """Give the attention weights alpha: (B, n, width) -> (B, heads, n, n)."""
-        position = self._positions()
-        if self.attention == "factored":
-            return jnp.broadcast_to(position, (x.shape[0], *position.shape))
+    def _weights(self, x: jax.Array, position: jax.Array) -> jax.Array:
+        """Attention weights alpha that depend on the input: (B, heads, n, n)."""
         query, key = self._by_head(self.query(x)), self._by_head(self.key(x))
         scores = jnp.einsum("bihr,bjhr->bhij", query, key) / query.shape[-1] ** 0.5
         if self.attention == "t5":
             return jax.nn.softmax(scores + position, axis=-1)
         return jax.nn.softmax(scores, axis=-1) + position
 
-    def _positions(self) -> jax.Array:
-        return self.position[...][:, np.asarray(self.index)]
-
     def _by_head(self, x: jax.Array) -> jax.Array:
         return x.reshape(*x.shape[:2], self.heads, -1)
 
 
-def displacements(grid: tuple[int, int], periodic: tuple[bool, bool]) -> tuple[np.ndarray, int]:
+def displacements(grid: Grid, periodic: Wraps) -> tuple[np.ndarray, int]:
     """Number the displacements from patch j to patch i: (n, n) indices, and how many there are."""
     places = np.stack(np.divmod(np.arange(grid[0] * grid[1]), grid[1]), axis=-1)
     apart = places[:, None] - places[None, :]
     counts = [n if wraps else 2 * n - 1 for n, wraps in zip(grid, periodic, strict=True)]
     index = (apart % counts) @ (counts[1], 1)
     return index, counts[0] * counts[1]
-
-
-def input_dependence(maps: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Give for each layer the share of the attention weights that depends on the input.
-
-    Maps of `ViT.attention_maps` (layers, B, heads, n, n) are split into their mean over the B
-    configurations and the rest; the share is |rest|^2 / |maps|^2, (layers,): 0 where all inputs
-    are met alike (always so for "factored"), below 1.  A common map hides what is uniform in it:
-    weights of a softmax never fall below 1 / n in the mean, so the share stays below 1 - 1 / n.
-
-    Raises:
-        ValueError: not five axes, or fewer than two configurations.
-    """
-    maps = np.asarray(maps)
-    if maps.ndim != 5 or maps.shape[1] < 2:
-        raise ValueError(
-            f"input_dependence: maps of shape {maps.shape}; they must be (layers, B, heads, n, n) "
-            "with B at least 2, as `ViT.attention_maps` gives them"
-        )
-    rest = maps - maps.mean(axis=1, keepdims=True)
-    axes = (1, 2, 3, 4)
-    return np.asarray((rest**2).sum(axis=axes) / (maps**2).sum(axis=axes))
-
-
-def _square(width: int, rngs: nnx.Rngs, use_bias: bool = False) -> nnx.Linear:
-    return nnx.Linear(
-        width, width, use_bias=use_bias, dtype=jnp.float64, param_dtype=jnp.float64, rngs=rngs
-    )
