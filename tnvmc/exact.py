@@ -12,11 +12,11 @@ import numpy as np
 
 from tnvmc.backend import host, progress
 from tnvmc.backend.arguments import whole
+from tnvmc.lattice.permutations import SymmetryGroup
 from tnvmc.operators.assembly import Blocks, splits, spread
 from tnvmc.operators.basis import CODE_BITS, Basis, count_elements, smallest_magnetisation
 from tnvmc.operators.foreign import as_operator
 from tnvmc.operators.properties import energy_bound
-from tnvmc.operators.symmetry import SymmetryGroup
 from tnvmc.operators.term import Operator, require_operator
 from tnvmc.shown import Shown, Table
 

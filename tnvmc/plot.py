@@ -26,7 +26,8 @@ from tnvmc.report.describe import damage_text, outdated_text
 from tnvmc.report.figures import extrapolations, maps, momentum, pairs, style
 from tnvmc.report.figures import history as histories
 from tnvmc.storage.run_files import Run, read_run
-from tnvmc.trust.chi_scan import ChiScan, Convergence
+from tnvmc.trust.chi_scan import ChiScan
+from tnvmc.trust.double_layer import Convergence
 from tnvmc.vmc.history import History
 from tnvmc.vmc.results import Measurement
 

@@ -9,7 +9,7 @@ import pytest
 
 from tnvmc.lattice import Lattice, chain, from_bonds, shastry_sutherland, square
 from tnvmc.lattice.permutations import (
-    Permutation,
+    Symmetry,
     checkerboard,
     colouring,
     keeps_bonds,
@@ -45,7 +45,7 @@ def test_order_and_axioms(name: str) -> None:
     group = point_group(lattice)
     sites = {g.sites for g in group}
     assert len(group) == len(sites) == order
-    assert group[0] == Permutation("identity", tuple(range(lattice.n_sites)))
+    assert group[0] == Symmetry("identity", tuple(range(lattice.n_sites)))
     for g, h in itertools.product(group, repeat=2):
         assert tuple(h.sites[i] for i in g.sites) in sites
     assert all(tuple(int(i) for i in np.argsort(g.sites)) in sites for g in group)
@@ -80,7 +80,7 @@ def test_names_say_what_happens() -> None:
 
 
 def test_a_broken_bond_is_seen() -> None:
-    shift = Permutation("shift", (1, 2, 3, 0))
+    shift = Symmetry("shift", (1, 2, 3, 0))
     assert keeps_bonds(chain(4, "periodic"), shift)
     assert not keeps_bonds(chain(4), shift)
 
@@ -107,7 +107,7 @@ def test_translations_and_space_group(name: str) -> None:
     for group in (shifts, everything):
         sites = {g.sites for g in group}
         assert len(sites) == len({g.name for g in group}) == len(group)
-        assert group[0] == Permutation("identity", tuple(range(lattice.n_sites)))
+        assert group[0] == Symmetry("identity", tuple(range(lattice.n_sites)))
         assert all(keeps_bonds(lattice, g) for g in group)
         for g, h in itertools.product(group, repeat=2):
             assert tuple(h.sites[i] for i in g.sites) in sites

@@ -12,13 +12,11 @@ import pytest
 from tests import oracles
 from tests.oracles import all_configs, config_index, dense_hamiltonian
 from tnvmc.lattice import chain, shastry_sutherland, square
+from tnvmc.lattice.permutations import NotSymmetric, Symmetry, SymmetryGroup
 from tnvmc.operators.models import heisenberg, j1j2, rydberg, tfim, xxz
 from tnvmc.operators.models import shastry_sutherland as shastry_sutherland_model
 from tnvmc.operators.spin import spin_matrices
 from tnvmc.operators.symmetry import (
-    NotSymmetric,
-    Symmetry,
-    SymmetryGroup,
     check_characters,
     has_ground_state,
     marshall_character,

@@ -9,8 +9,9 @@ import pytest
 
 from tnvmc.exact import symmetric_levels
 from tnvmc.lattice.grids import square
+from tnvmc.lattice.permutations import NotSymmetric, Symmetry, SymmetryGroup
 from tnvmc.operators.models import heisenberg
-from tnvmc.operators.symmetry import NotSymmetric, Symmetry, SymmetryGroup, symmetry_group
+from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.settings.build import QuantumNumbers, quantum_numbers
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate

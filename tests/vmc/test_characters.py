@@ -18,8 +18,9 @@ from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.statistics import estimate
 from tnvmc.exact import symmetric_levels
 from tnvmc.lattice import chain, square
+from tnvmc.lattice.permutations import NotSymmetric
 from tnvmc.operators.models import heisenberg, j1j2, rydberg, tfim
-from tnvmc.operators.symmetry import NotSymmetric, symmetry_group
+from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler

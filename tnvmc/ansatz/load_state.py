@@ -19,8 +19,8 @@ from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.backend.arguments import as_path
 from tnvmc.lattice.lattice import Lattice
+from tnvmc.lattice.permutations import Symmetry, SymmetryGroup
 from tnvmc.operators.foreign import hamiltonian_of, is_hamiltonian
-from tnvmc.operators.symmetry import Symmetry, SymmetryGroup
 from tnvmc.operators.term import NonHermitian, Operator
 from tnvmc.storage.hdf5 import StateFileError, attribute, opened, parameters_in
 

@@ -20,7 +20,7 @@ from tnvmc.backend.arguments import refuse
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.base import Jacobian
 from tnvmc.lattice.lattice import Lattice, Patch
-from tnvmc.operators.symmetry import SymmetryGroup
+from tnvmc.lattice.permutations import SymmetryGroup
 
 Array = Any  # an array of whichever namespace is in use: numpy, array_api_strict, cupy
 

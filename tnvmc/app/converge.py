@@ -17,9 +17,9 @@ from tnvmc.storage.run_folder import (
     check_tied,
     disk_errors,
 )
-from tnvmc.trust.chi_scan import ONE_IN, Convergence, default_chis
+from tnvmc.trust.chi_scan import ONE_IN, default_chis
 from tnvmc.trust.convergence import convergence
-from tnvmc.trust.double_layer import When
+from tnvmc.trust.double_layer import Convergence, When
 from tnvmc.trust.finished_run import measured_chi, of_measurement
 
 

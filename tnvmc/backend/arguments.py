@@ -23,6 +23,11 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
+def is_listed(value: Any) -> bool:
+    """Tell whether a value holds others, as a list, an array or a set does, but is no text."""
+    return np.iterable(value) and not isinstance(value, str)
+
+
 def whole(where: str, name: str, value: Any, least: int | None = 1) -> int:
     """Give back a whole number, at least `least`, as int; ValueError otherwise."""
     if not is_whole(value):

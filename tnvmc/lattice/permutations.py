@@ -1,28 +1,107 @@
-"""Symmetries of a lattice, which rearrange its sites and keep every bond, and its sublattices."""
+"""Symmetries and their groups, those that keep the bonds of a lattice, and its sublattices."""
 
 from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from tnvmc.lattice.lattice import Lattice, Patch
 
-_IDENTITY = "identity"
+IDENTITY = "identity"
+
+Key = tuple[tuple[int, ...], bool]
+"""What an element does: `Symmetry.key`."""
+
+
+class NotSymmetric(ValueError):
+    """The Hamiltonian does not have a symmetry, or a state no definite character under it."""
 
 
 @dataclass(frozen=True)
-class Permutation:
-    """A rearrangement g of sites: (g s)_i = s_sites[i] for a configuration s."""
+class Symmetry:
+    """An element g of a group: (g s)_i = s_sites[i], then local states a -> d-1-a if it inverts."""
 
     name: str
     sites: tuple[int, ...]
+    inverts: bool = False
+    character: int = 1  #: psi(g s) = character * psi(s), +1 or -1
+
+    @property
+    def key(self) -> Key:
+        """What it does, without what it is called."""
+        return self.sites, self.inverts
+
+    @cached_property
+    def places(self) -> tuple[int, ...]:
+        """Where the contents of each site are in g s: the inverse of `sites`."""
+        return tuple(int(i) for i in np.argsort(self.sites))
+
+    def after(self, first: Symmetry) -> Key:
+        """Key of the product: `first`, then this one."""
+        return tuple(first.sites[i] for i in self.sites), self.inverts != first.inverts
 
 
-def point_group(lattice: Lattice) -> tuple[Permutation, ...]:
+@dataclass(frozen=True)
+class SymmetryGroup:
+    """A finite group of symmetries with a one-dimensional real representation chi(g) = +-1.
+
+    Raises:
+        ValueError: products or the identity are missing, an element is there twice.
+        NotSymmetric: chi(g) chi(h) is not chi(g h) everywhere.
+    """
+
+    elements: tuple[Symmetry, ...]
+    asked: tuple[str, ...] = field(default=(), compare=False)  #: names that `symmetry_group` got
+
+    def __post_init__(self) -> None:
+        n_different = len({element.key for element in self.elements})
+        if n_different < len(self.elements) or not self.elements:
+            raise ValueError(f"SymmetryGroup: {len(self.elements)} elements, some twice or none")
+        for g, h, product in self._products():
+            if product is None:
+                raise ValueError(
+                    f"SymmetryGroup: {h.name!r}, then {g.name!r} is not among the "
+                    f"{len(self.elements)} elements; a group holds all products of its elements"
+                )
+            if g.character * h.character != product.character:
+                raise NotSymmetric(
+                    f"characters {g.character:+d} of {g.name!r} and {h.character:+d} of "
+                    f"{h.name!r} contradict that of their product, {product.character:+d}: no "
+                    "one-dimensional representation has them. Check the signs given, or leave one "
+                    "of the symmetries out"
+                )
+
+    def _products(self) -> Iterator[tuple[Symmetry, Symmetry, Symmetry | None]]:
+        """Yield g, h and what `h`, then `g` is, None where it is not here; |G|^2 of them."""
+        # Bytes as keys are ten times faster than tuples.
+        sites = np.array([element.sites for element in self.elements])
+        known = {(r.tobytes(), g.inverts): g for r, g in zip(sites, self.elements, strict=True)}
+        for g in self.elements:
+            moved = np.ascontiguousarray(sites[:, g.sites])
+            for h, row in zip(self.elements, moved, strict=True):
+                yield g, h, known.get((row.tobytes(), g.inverts != h.inverts))
+
+    def __len__(self) -> int:
+        return len(self.elements)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What the elements are called."""
+        return tuple(element.name for element in self.elements)
+
+    def with_characters(self, characters: Sequence[int]) -> SymmetryGroup:
+        """Give the same group in another representation, one character per element."""
+        pairs = zip(self.elements, characters, strict=True)
+        elements = tuple(replace(g, character=int(chi)) for g, chi in pairs)
+        return SymmetryGroup(elements, self.asked)
+
+
+def point_group(lattice: Lattice) -> tuple[Symmetry, ...]:
     """Give the reflections and rotations of the grid that map the bonds of each kind on themselves.
 
     The grid of a square has eight (C4v), of a rectangle four (C2v), of a chain two; what bonds or
@@ -32,7 +111,7 @@ def point_group(lattice: Lattice) -> tuple[Permutation, ...]:
     return _kept(lattice, _grid_symmetries(lattice))
 
 
-def translations(lattice: Lattice) -> tuple[Permutation, ...]:
+def translations(lattice: Lattice) -> tuple[Symmetry, ...]:
     """Give the translations along periodic directions that keep the bonds of each kind.
 
     All N of a torus, n_cols of a cylinder or ring, the identity alone of an open lattice.
@@ -40,7 +119,7 @@ def translations(lattice: Lattice) -> tuple[Permutation, ...]:
     return _kept(lattice, _shifts(lattice))
 
 
-def space_group(lattice: Lattice) -> tuple[Permutation, ...]:
+def space_group(lattice: Lattice) -> tuple[Symmetry, ...]:
     """Give all products of a reflection or rotation and a translation that keep the bonds.
 
     Also those of which neither factor keeps them.  The identity comes first.
@@ -49,16 +128,16 @@ def space_group(lattice: Lattice) -> tuple[Permutation, ...]:
     return _kept(lattice, (_after(shift, g) for shift in shifts for g in _grid_symmetries(lattice)))
 
 
-def _kept(lattice: Lattice, candidates: Iterable[Permutation]) -> tuple[Permutation, ...]:
+def _kept(lattice: Lattice, candidates: Iterable[Symmetry]) -> tuple[Symmetry, ...]:
     """Those that keep the bonds, each rearrangement once, under its first name."""
-    found: dict[tuple[int, ...], Permutation] = {}
+    found: dict[tuple[int, ...], Symmetry] = {}
     for permutation in candidates:
         if permutation.sites not in found and keeps_bonds(lattice, permutation):
             found[permutation.sites] = permutation
     return tuple(found.values())
 
 
-def keeps_bonds(lattice: Lattice, permutation: Permutation) -> bool:
+def keeps_bonds(lattice: Lattice, permutation: Symmetry) -> bool:
     """Tell whether the bonds of each kind are the same bonds after the rearrangement."""
     place = np.argsort(permutation.sites)
     return all(
@@ -67,20 +146,18 @@ def keeps_bonds(lattice: Lattice, permutation: Permutation) -> bool:
     )
 
 
-def _shifts(lattice: Lattice) -> Iterator[Permutation]:
+def _shifts(lattice: Lattice) -> Iterator[Symmetry]:
     """All translations of the grid that its periodic directions allow."""
     grid = _numbered(lattice)
     lengths = [n if wraps else 1 for n, wraps in zip(lattice.shape, lattice.periodic, strict=True)]
     for down, right in itertools.product(*map(range, lengths)):
-        name = f"translation by ({down}, {right})" if down or right else _IDENTITY
+        name = f"translation by ({down}, {right})" if down or right else IDENTITY
         yield from _of_picture(name, np.roll(grid, (down, right), axis=(0, 1)), lattice)
 
 
-def _after(second: Permutation, first: Permutation) -> Permutation:
-    """The product: `first`, then `second`."""
-    parts = [g.name for g in (first, second) if g.name != _IDENTITY]
-    name = ", then ".join(parts) or _IDENTITY
-    return Permutation(name, tuple(first.sites[i] for i in second.sites))
+def _after(second: Symmetry, first: Symmetry) -> Symmetry:
+    parts = [g.name for g in (first, second) if g.name != IDENTITY]
+    return Symmetry(", then ".join(parts) or IDENTITY, *second.after(first))
 
 
 def _numbered(lattice: Lattice) -> np.ndarray:
@@ -90,18 +167,18 @@ def _numbered(lattice: Lattice) -> np.ndarray:
     return grid.reshape(lattice.shape)
 
 
-def _of_picture(name: str, picture: np.ndarray, lattice: Lattice) -> Iterator[Permutation]:
+def _of_picture(name: str, picture: np.ndarray, lattice: Lattice) -> Iterator[Symmetry]:
     """The rearrangement that a moved grid shows, if no site has moved to a vacant place."""
     sites = picture.ravel()[list(lattice.places)]
     if (sites >= 0).all():
-        yield Permutation(name, tuple(int(site) for site in sites))
+        yield Symmetry(name, tuple(int(site) for site in sites))
 
 
-def _grid_symmetries(lattice: Lattice) -> Iterator[Permutation]:
+def _grid_symmetries(lattice: Lattice) -> Iterator[Symmetry]:
     """All that a grid may have; the names say what happens to a picture of the configuration."""
     grid, shape = _numbered(lattice), lattice.shape
     moved = {
-        _IDENTITY: grid,
+        IDENTITY: grid,
         "left-right reflection": grid[:, ::-1],
         "up-down reflection": grid[::-1],
         "half turn": grid[::-1, ::-1],

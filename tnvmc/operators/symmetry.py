@@ -5,15 +5,19 @@ from __future__ import annotations
 import difflib
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.lattice.permutations import (
-    Permutation,
+    IDENTITY,
+    Key,
+    NotSymmetric,
+    Symmetry,
+    SymmetryGroup,
     checkerboard,
     point_group,
     space_group,
@@ -27,93 +31,6 @@ above the rounding of distances and couplings, far below any coupling that is me
 
 NAMES = ("spin", "point", "translation")
 """Symmetries that can be asked for by name."""
-
-
-_Key = tuple[tuple[int, ...], bool]
-"""What an element does: `Symmetry.key`."""
-
-
-class NotSymmetric(ValueError):
-    """The Hamiltonian does not have a symmetry, or a state no definite character under it."""
-
-
-@dataclass(frozen=True)
-class Symmetry:
-    """An element g of a group: (g s)_i = s_sites[i], then local states a -> d-1-a if it inverts."""
-
-    name: str
-    sites: tuple[int, ...]
-    inverts: bool = False
-    character: int = 1  #: psi(g s) = character * psi(s), +1 or -1
-
-    @property
-    def key(self) -> _Key:
-        """What it does, without what it is called."""
-        return self.sites, self.inverts
-
-    @cached_property
-    def places(self) -> tuple[int, ...]:
-        """Where the contents of each site are in g s: the inverse of `sites`."""
-        return tuple(int(i) for i in np.argsort(self.sites))
-
-    def after(self, first: Symmetry) -> _Key:
-        """Key of the product: `first`, then this one."""
-        return tuple(first.sites[i] for i in self.sites), self.inverts != first.inverts
-
-
-@dataclass(frozen=True)
-class SymmetryGroup:
-    """A finite group of symmetries with a one-dimensional real representation chi(g) = +-1.
-
-    Raises:
-        ValueError: products or the identity are missing, an element is there twice.
-        NotSymmetric: chi(g) chi(h) is not chi(g h) everywhere.
-    """
-
-    elements: tuple[Symmetry, ...]
-    asked: tuple[str, ...] = field(default=(), compare=False)  #: names that `symmetry_group` got
-
-    def __post_init__(self) -> None:
-        n_different = len({element.key for element in self.elements})
-        if n_different < len(self.elements) or not self.elements:
-            raise ValueError(f"SymmetryGroup: {len(self.elements)} elements, some twice or none")
-        for g, h, product in self._products():
-            if product is None:
-                raise ValueError(
-                    f"SymmetryGroup: {h.name!r}, then {g.name!r} is not among the "
-                    f"{len(self.elements)} elements; a group holds all products of its elements"
-                )
-            if g.character * h.character != product.character:
-                raise NotSymmetric(
-                    f"characters {g.character:+d} of {g.name!r} and {h.character:+d} of "
-                    f"{h.name!r} contradict that of their product, {product.character:+d}: no "
-                    "one-dimensional representation has them. Check the signs given, or leave one "
-                    "of the symmetries out"
-                )
-
-    def _products(self) -> Iterator[tuple[Symmetry, Symmetry, Symmetry | None]]:
-        """Yield g, h and what `h`, then `g` is, None where it is not here; |G|^2 of them."""
-        # Bytes as keys are ten times faster than tuples.
-        sites = np.array([element.sites for element in self.elements])
-        known = {(r.tobytes(), g.inverts): g for r, g in zip(sites, self.elements, strict=True)}
-        for g in self.elements:
-            moved = np.ascontiguousarray(sites[:, g.sites])
-            for h, row in zip(self.elements, moved, strict=True):
-                yield g, h, known.get((row.tobytes(), g.inverts != h.inverts))
-
-    def __len__(self) -> int:
-        return len(self.elements)
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """What the elements are called."""
-        return tuple(element.name for element in self.elements)
-
-    def with_characters(self, characters: Sequence[int]) -> SymmetryGroup:
-        """Give the same group in another representation, one character per element."""
-        pairs = zip(self.elements, characters, strict=True)
-        elements = tuple(replace(g, character=int(chi)) for g, chi in pairs)
-        return SymmetryGroup(elements, self.asked)
 
 
 def symmetry_group(
@@ -210,23 +127,14 @@ def _operator_basis(d: int) -> np.ndarray:
 
 
 def _elements(lattice: Lattice, asked: Sequence[str]) -> tuple[Symmetry, ...]:
-    permutations: tuple[Permutation, ...]
-    match "point" in asked, "translation" in asked:
-        case True, True:
-            permutations = space_group(lattice)
-        case True, False:
-            permutations = point_group(lattice)
-        case False, True:
-            permutations = translations(lattice)
-        case _:
-            permutations = (Permutation("identity", tuple(range(lattice.n_sites))),)
-    plain = [Symmetry(p.name, p.sites) for p in permutations]
+    groups = {(True, True): space_group, (True, False): point_group, (False, True): translations}
+    group = groups.get(("point" in asked, "translation" in asked))
+    plain = group(lattice) if group else (Symmetry(IDENTITY, tuple(range(lattice.n_sites))),)
     if "spin" not in asked:
-        return tuple(plain)
+        return plain
     name = "spin inversion"
-    names = [name if g.name == "identity" else f"{g.name} with {name}" for g in plain]
-    inverted = (Symmetry(name, g.sites, True) for name, g in zip(names, plain, strict=True))
-    return (*plain, *inverted)
+    names = [name if g.name == IDENTITY else f"{g.name} with {name}" for g in plain]
+    return (*plain, *(Symmetry(n, g.sites, True) for n, g in zip(names, plain, strict=True)))
 
 
 def _signed(elements: tuple[Symmetry, ...], characters: Mapping[str, int]) -> tuple[Symmetry, ...]:
@@ -264,7 +172,7 @@ def _signed(elements: tuple[Symmetry, ...], characters: Mapping[str, int]) -> tu
     return tuple(replace(g, character=known[g.key]) for g in elements)
 
 
-def _extend(known: dict[_Key, int], key: _Key, character: int) -> None:
+def _extend(known: dict[Key, int], key: Key, character: int) -> None:
     """Add an element to a subgroup with its characters, and all products that follow."""
     if key in known:
         return

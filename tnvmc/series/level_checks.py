@@ -12,9 +12,9 @@ import numpy as np
 
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.exact import MOST_IMAGES, symmetric_levels
+from tnvmc.lattice.permutations import Symmetry, SymmetryGroup
 from tnvmc.limits import Json
 from tnvmc.operators.basis import Basis
-from tnvmc.operators.symmetry import Symmetry, SymmetryGroup
 from tnvmc.operators.term import Operator
 from tnvmc.series.kind import Row, Series
 from tnvmc.settings.build import QuantumNumbers

@@ -34,8 +34,8 @@ from tnvmc.session.calls import (
     steps_shown,
     work_shown,
 )
-from tnvmc.trust.chi_scan import Convergence, checked_chis, scan_chi
-from tnvmc.trust.double_layer import When, chosen_chis, scan_double_layer
+from tnvmc.trust.chi_scan import checked_chis, scan_chi
+from tnvmc.trust.double_layer import Convergence, When, chosen_chis, scan_double_layer
 from tnvmc.trust.energies import judged, of_steps
 from tnvmc.vmc import checkpoint, step
 from tnvmc.vmc.controllers import MeanOfIterates, Rates, paced

@@ -19,9 +19,9 @@ from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
 from tnvmc.contraction import schemes
-from tnvmc.lattice.permutations import checkerboard
+from tnvmc.lattice.permutations import SymmetryGroup, checkerboard
 from tnvmc.operators.basis import Basis
-from tnvmc.operators.symmetry import SymmetryGroup, check_characters, odd_elements, symmetry_group
+from tnvmc.operators.symmetry import check_characters, odd_elements, symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.optimize import schedules
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients

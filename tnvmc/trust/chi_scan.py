@@ -1,13 +1,10 @@
-"""The energy at several chi on the same configurations: what truncation does, without noise.
-
-Beside it stands the energy by the double layer, which needs no configurations at all.
-"""
+"""The energy at several chi on the same configurations: what truncation does, without noise."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from time import perf_counter
 from typing import Any
 
@@ -15,16 +12,14 @@ import numpy as np
 
 from tnvmc.ansatz.protocol import Ansatz, Snapshot, chi_of, with_chi
 from tnvmc.backend import progress
-from tnvmc.backend.arguments import whole
+from tnvmc.backend.arguments import is_listed, whole
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.observables import local_energy
-from tnvmc.estimate.statistics import Estimate, difference, effective_samples, estimate
+from tnvmc.estimate.statistics import difference, effective_samples, estimate
 from tnvmc.sampling.workers import measure_configs
-from tnvmc.shown import Shown, Table, data_frame, drawn, fixed, with_error
+from tnvmc.shown import Shown, Table, data_frame, drawn, with_error
 from tnvmc.storage.identity import kind_in
-from tnvmc.trust.double_layer import DoubleLayerScan
-from tnvmc.trust.finished_run import agreement
 from tnvmc.vmc.measurement import Measured
 from tnvmc.vmc.results import finite_or_none
 
@@ -90,67 +85,12 @@ class ChiScan(Shown):
             )
             for point in self.points
         ]  # fmt: skip
-        title = f"{self.n_samples} samples drawn at chi {self.drawn_at}"
+        sector = "" if self.magnetisation is None else f", 2 Sz = {self.magnetisation}"
+        title = f"{self.n_samples} samples drawn at chi {self.drawn_at}{sector}"
         return Table(title, columns, rows, self.diagnostics)
 
     def __str__(self) -> str:
-        n = self.n_sites
-        lines = [
-            f"chi {point.chi:>4}: energy per site "
-            f"{with_error(point.energy / n, point.energy_error / n)}, from chi "
-            f"{self.points[-1].chi} {point.difference / n:+.1e} +- {point.difference_error / n:.0e}"
-            for point in self.points
-        ]
-        sector = "" if self.magnetisation is None else f", 2 Sz = {self.magnetisation}"
-        told = f"{self.units} units{sector}, {self.n_samples} samples drawn at chi {self.drawn_at}"
-        return "\n".join([*lines, told, *map(str, self.diagnostics)])
-
-
-@dataclass(frozen=True, repr=False)
-class Convergence(Shown):
-    """A state measured at several chi, with samples and, where that is done, without."""
-
-    samples: ChiScan
-    double_layer: DoubleLayerScan | None  #: None where it was not wanted
-
-    @property
-    def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Those of the samples, and whether the two energies agree."""
-        if self.double_layer is None:
-            return self.samples.diagnostics
-        last = self.samples.points[-1]
-        found = agreement(
-            self.double_layer.as_dict(), last.energy, last.energy_error, self.samples.n_sites
-        )
-        return (*self.samples.diagnostics, found)
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw how far the energies lie from that at the largest chi; see `tnvmc.plot.chi`."""
-        return drawn("chi", self, ax)
-
-    def __repr__(self) -> str:
-        found = None if self.double_layer is None else self.double_layer.energy
-        double = "" if found is None else f", double layer {fixed(found, 8)}"
-        return repr(self.samples).replace("<ChiScan", "<Convergence").rstrip(">") + f"{double}>"
-
-    def _table(self) -> Table:
-        table, told = self.samples._table(), self.diagnostics
-        scan = self.double_layer
-        if scan is None:
-            return replace(table, notes=told)
-        rows = [
-            (
-                f"{point.chi} (double layer)", fixed(point.value, 8),
-                fixed(point.value / scan.n_sites, 8), "",
-            )
-            for point in scan.points
-        ]  # fmt: skip
-        return replace(table, rows=[*table.rows, *rows], notes=told)
-
-    def __str__(self) -> str:
-        parts = [str(self.samples), *(str(each) for each in (self.double_layer,) if each)]
-        told = map(str, self.diagnostics[len(self.samples.diagnostics) :])
-        return "\n".join([*filter(None, parts), *told])
+        return str(self._table())
 
 
 def default_chis(ansatz: Ansatz) -> tuple[int, ...]:
@@ -172,7 +112,7 @@ def checked_chis(ansatz: Ansatz, chis: Sequence[int] | None) -> tuple[int, ...]:
             "dimension here, so there is no chi to converge in"
         )
     given = default_chis(ansatz) if chis is None else chis
-    if not isinstance(given, Sequence | np.ndarray | set) or isinstance(given, str):
+    if not is_listed(given):
         raise TypeError(f"converge: chis must be a list of whole numbers, got {chis!r}")
     found = tuple(sorted({whole("converge", "each of chis", chi) for chi in given}))
     if len(found) < 2:
@@ -308,24 +248,16 @@ def chi_points(
     largest = max(measured)
     points = []
     for chi in sorted(measured):
-        if exact:
-            here = Estimate(means[chi], 0.0, 0.0, 0.5, 1.0, 0)
-            gap = Estimate(means[chi] - means[largest], 0.0, 0.0, 0.5, 1.0, 0)
-        else:
+        energy, gap, errors = means[chi], means[chi] - means[largest], (0.0, 0.0)
+        worth = float(weights[chi].size)
+        if not exact:
             here = estimate(series[chi], n_walkers)
-            gap = difference(series[chi], series[largest], n_walkers)
+            apart = difference(series[chi], series[largest], n_walkers)
+            energy, gap, errors = here.mean, apart.mean, (here.error, apart.error)
+            worth = effective_samples(weights[chi])
         spread = measured[chi].closure_spread
-        points.append(
-            ChiPoint(
-                chi,
-                here.mean,
-                here.error,
-                gap.mean,
-                gap.error,
-                None if spread is None else _mean(_host(spread), weights[chi]),
-                float(weights[chi].size) if exact else effective_samples(weights[chi]),
-            )
-        )
+        spread = None if spread is None else _mean(_host(spread), weights[chi])
+        points.append(ChiPoint(chi, energy, errors[0], gap, errors[1], spread, worth))
     return tuple(points)
 
 

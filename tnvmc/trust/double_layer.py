@@ -14,7 +14,7 @@ import numpy as np
 
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.backend import progress
-from tnvmc.backend.arguments import whole
+from tnvmc.backend.arguments import is_listed, whole
 from tnvmc.backend.namespace import to_host
 from tnvmc.backend.process import one_blas_thread
 from tnvmc.contraction.double_expectation import (
@@ -24,12 +24,15 @@ from tnvmc.contraction.double_expectation import (
     estimated_cost,
 )
 from tnvmc.contraction.double_terms import TermsDoNotFit
+from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.exact import MEMORY_SHARE, available_bytes
 from tnvmc.lattice.embedding import Embedding
 from tnvmc.lattice.grids import square
 from tnvmc.operators.term import Operator
-from tnvmc.shown import Shown, Table, fixed
+from tnvmc.shown import Shown, Table, drawn, fixed
 from tnvmc.storage.identity import kind_in
+from tnvmc.trust.chi_scan import ChiScan
+from tnvmc.trust.finished_run import agreement
 from tnvmc.vmc.measurement import Measured
 from tnvmc.vmc.results import finite_or_none
 
@@ -86,12 +89,24 @@ class DoubleLayerScan(Shown):
         told = f"energy {energy:.8f}, per site {energy / self.n_sites:.8f} ({self.units} units)"
         return f"<DoubleLayerScan: chi {chis}; {told}>"
 
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """What a table shows of each chi."""
+        return [
+            (
+                str(point.chi), fixed(point.value, 8), fixed(point.value / self.n_sites, 8),
+                f"{point.closure_spread:.1e}", f"{point.seconds:.1f}",
+            )
+            for point in self.points
+        ]  # fmt: skip
+
     def _table(self) -> Table:
-        rows = [
-            (str(p.chi), f"{p.value:.8f}", f"{p.value / self.n_sites:.8f}") for p in self.points
-        ]
-        title = f"energy by the double layer, {self.units} units"
-        return Table(title, ("chi", "energy", "energy per site"), rows)
+        title, last = f"energy by the double layer, {self.units} units", self.points[-1:]
+        for point in last:
+            if point.magnetisation is not None:
+                part = f"{point.sector_weight:.2g} of |psi|^2"
+                title += f", sector 2 Sz = {point.magnetisation}, {part}"
+        return Table(title, _COLUMNS, self.rows)
 
     def as_dict(self) -> dict[str, Any]:
         """Give a dict for strict JSON."""
@@ -113,21 +128,47 @@ class DoubleLayerScan(Shown):
         )
 
     def __str__(self) -> str:
-        if not self.points:
-            return ""
-        last = self.points[-1]
-        where = "all sectors"
-        if last.magnetisation is not None:
-            where = f"sector 2 Sz = {last.magnetisation}, {last.sector_weight:.2g} of |psi|^2"
-        lines = [
-            f"chi {point.chi:>4}: energy per site {fixed(point.value / self.n_sites, 8)}, closure "
-            f"spread {point.closure_spread:.1e}, {point.seconds:.1f} s"
-            for point in self.points
-        ]
-        return "\n".join([f"double layer, {where}", *lines])
+        return str(self._table()) if self.points else ""
 
 
+_COLUMNS = ("chi", "energy", "energy per site", "closure spread", "seconds")
 _OF_A_POINT = ("chi", "closure_spread", "uncut", "n_angles", "seconds")
+
+
+@dataclass(frozen=True, repr=False)
+class Convergence(Shown):
+    """A state measured at several chi, with samples and, where that is done, without."""
+
+    samples: ChiScan
+    double_layer: DoubleLayerScan | None  #: None where it was not wanted
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Those of the samples, and whether the two energies agree."""
+        if self.double_layer is None:
+            return self.samples.diagnostics
+        last = self.samples.points[-1]
+        found = agreement(
+            self.double_layer.as_dict(), last.energy, last.energy_error, self.samples.n_sites
+        )
+        return (*self.samples.diagnostics, found)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw how far the energies lie from that at the largest chi; see `tnvmc.plot.chi`."""
+        return drawn("chi", self, ax)
+
+    def __repr__(self) -> str:
+        found = None if self.double_layer is None else self.double_layer.energy
+        double = "" if found is None else f", double layer {fixed(found, 8)}"
+        return repr(self.samples).replace("<ChiScan", "<Convergence").rstrip(">") + f"{double}>"
+
+    def _table(self) -> Table:
+        table, scan = self.samples._table(), self.double_layer
+        rows = [(f"{chi} (double layer)", *row[:2], "") for chi, *row in scan.rows] if scan else []
+        return replace(table, rows=[*table.rows, *rows], notes=self.diagnostics)
+
+    def __str__(self) -> str:
+        return str(self._table())
 
 
 def scan_double_layer(measured: Measured, when: When = None) -> DoubleLayerScan | None:
@@ -206,9 +247,9 @@ def chosen_chis(when: When) -> tuple[int, ...]:
     Raises:
         TypeError, ValueError: neither None, True or False, nor a list of whole numbers from 1.
     """
-    if when is None or isinstance(when, bool):
+    if when is None or when is True or when is False:
         return ()
-    if not isinstance(when, Sequence | np.ndarray | set) or isinstance(when, str) or not len(when):
+    if not is_listed(when) or not len(when):
         raise TypeError(
             f"converge: double_layer must be None, True, False or a list of chi, got {when!r}"
         )

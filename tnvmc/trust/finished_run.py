@@ -121,11 +121,6 @@ def _seen(result: Json, change: float, error: float) -> bool:
     return abs(change) > max(sigma(result), SIGNIFICANT * error)
 
 
-def _contracted(result: Json) -> bool:
-    """Tell whether amplitudes were contracted with a chi, which a network does without."""
-    return bool(result["config"].get("contraction", {}).get("chi"))
-
-
 def _chi(result: Json, points: Sequence[Json]) -> Iterator[Diagnostic]:
     """Give the first chi that is enough, and those below that are too small."""
     if len(points) < 2 or any(point["difference"] is None for point in points):

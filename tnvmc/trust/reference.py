@@ -9,10 +9,11 @@ from typing import Any
 
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.exact import MOST_IMAGES, exact_ground_state, symmetric_levels
+from tnvmc.lattice.permutations import SymmetryGroup
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.reference import KnownEnergy, Method, known_energy
-from tnvmc.operators.symmetry import SymmetryGroup, has_ground_state
+from tnvmc.operators.symmetry import has_ground_state
 from tnvmc.operators.term import Operator
 from tnvmc.trust.excited import excited_level
 from tnvmc.vmc.orthogonal import LowerState

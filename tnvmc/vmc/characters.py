@@ -15,7 +15,8 @@ from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend import progress
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.statistics import Estimate, estimate
-from tnvmc.operators.symmetry import NotSymmetric, SymmetryGroup, symmetry_group
+from tnvmc.lattice.permutations import NotSymmetric, SymmetryGroup
+from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.chains import Sampler

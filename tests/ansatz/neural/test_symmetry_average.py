@@ -9,9 +9,9 @@ import pytest
 
 from tnvmc.ansatz.checks.case import all_configs
 from tnvmc.lattice import square
-from tnvmc.lattice.permutations import checkerboard
+from tnvmc.lattice.permutations import SymmetryGroup, checkerboard
 from tnvmc.operators.models import j1j2
-from tnvmc.operators.symmetry import SymmetryGroup, symmetry_group
+from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.optimize.first_order import GradientDescent
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.session.vmc import VMC

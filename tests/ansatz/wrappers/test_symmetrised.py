@@ -26,8 +26,9 @@ from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.statistics import effective_samples, estimate, weighted_estimate
 from tnvmc.exact import symmetric_levels
 from tnvmc.lattice import chain, square
+from tnvmc.lattice.permutations import Symmetry, SymmetryGroup
 from tnvmc.operators.models import heisenberg, tfim
-from tnvmc.operators.symmetry import Symmetry, SymmetryGroup, symmetry_group
+from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler

@@ -43,7 +43,7 @@ from tnvmc.ansatz.protocol import Draw, Execution, LogAmplitude
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace, is_cupy
 from tnvmc.lattice.lattice import Lattice, require_lattice
-from tnvmc.operators.symmetry import SymmetryGroup
+from tnvmc.lattice.permutations import SymmetryGroup
 from tnvmc.operators.term import Operator
 from tnvmc.storage.identity import plain
 

@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tnvmc.operators.symmetry import SymmetryGroup, is_symmetric
+from tnvmc.lattice.permutations import SymmetryGroup
+from tnvmc.operators.symmetry import is_symmetric
 from tnvmc.operators.term import Operator
 
 Array = Any

@@ -23,7 +23,8 @@ from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.lattice.custom import follows_row
 from tnvmc.lattice.embedding import Bonds, Embedding, embedding, sides
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
-from tnvmc.operators.symmetry import Symmetry, which_commute
+from tnvmc.lattice.permutations import Symmetry
+from tnvmc.operators.symmetry import which_commute
 from tnvmc.operators.term import Operator
 
 Array = Any

@@ -12,8 +12,8 @@ from tnvmc.ansatz.peps.sharing import SharedTensors, Sharing
 from tnvmc.ansatz.peps.starts.tensors import bond_sizes, mean_energy, product_starts, start_vectors
 from tnvmc.lattice.embedding import Bonds, Embedding, embedding
 from tnvmc.lattice.lattice import Lattice, Patch
-from tnvmc.lattice.permutations import Permutation, point_group, space_group, translations
-from tnvmc.operators.symmetry import Symmetry, which_commute, without_signs
+from tnvmc.lattice.permutations import Symmetry, point_group, space_group, translations
+from tnvmc.operators.symmetry import which_commute, without_signs
 from tnvmc.operators.term import Operator, require_operator
 
 SHARED_BY = ("point", "translation")
@@ -59,7 +59,7 @@ def sharing(
         )
     colours, found = _colours(operator), embedding(operator.lattice, bonds)
     elements = [
-        Symmetry(g.name, g.sites)
+        g
         for g in _rearrangements(operator.lattice, asked, bonds)
         if _keeps_colours(colours, g) and _keeps_network(found, g)
     ]
@@ -125,9 +125,7 @@ def _colours(operator: Operator) -> np.ndarray:
     return differs.astype(np.int64)
 
 
-def _rearrangements(
-    lattice: Lattice, asked: Sequence[str], bonds: Bonds
-) -> tuple[Permutation, ...]:
+def _rearrangements(lattice: Lattice, asked: Sequence[str], bonds: Bonds) -> tuple[Symmetry, ...]:
     if bonds == "open":  # no translation leads its bonds to each other
         return point_group(lattice) if "point" in asked else ()
     if set(asked) == set(SHARED_BY):
@@ -135,12 +133,12 @@ def _rearrangements(
     return point_group(lattice) if asked[0] == "point" else translations(lattice)
 
 
-def _keeps_colours(colours: np.ndarray, g: Permutation) -> bool:
+def _keeps_colours(colours: np.ndarray, g: Symmetry) -> bool:
     moved = colours[list(g.sites)]
     return bool((moved == colours).all() or (moved == 1 - colours).all())
 
 
-def _keeps_network(found: Embedding, g: Permutation) -> bool:
+def _keeps_network(found: Embedding, g: Symmetry) -> bool:
     to = np.full(found.shape[0] * found.shape[1], -1)
     to[[found.places[i] for i in g.sites]] = found.places
     moved = {tuple(sorted((int(to[i]), int(to[j])))) for i, j in found.bonds}

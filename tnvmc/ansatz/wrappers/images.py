@@ -13,7 +13,7 @@ from tnvmc.ansatz.protocol import LogAmplitude, Snapshot, Targets
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.jacobian.base import is_complex
 from tnvmc.lattice.lattice import Patch
-from tnvmc.operators.symmetry import Symmetry
+from tnvmc.lattice.permutations import Symmetry
 
 Array = Any
 

@@ -31,7 +31,7 @@ from tnvmc.ansatz.wrappers.images import DERIVATIVES, RATIOS, Sums, moved_patch,
 from tnvmc.backend.arguments import one_of, refuse
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.dense import DenseJacobian
-from tnvmc.operators.symmetry import SymmetryGroup
+from tnvmc.lattice.permutations import SymmetryGroup
 
 Array = Any
 
