@@ -11,7 +11,7 @@ from tests.jacobian.test_jacobian import centred, dumb_dense, random_slices, wei
 from tnvmc.jacobian import cholesky
 from tnvmc.jacobian.base import Jacobian
 from tnvmc.jacobian.centered import CenteredJacobian
-from tnvmc.jacobian.covariance import Covariance
+from tnvmc.jacobian.covariance import of_numbers, of_samples, plus
 from tnvmc.jacobian.dense import DenseJacobian, as_base
 
 ROUNDING = 1e-13  # of sums of some dozens of numbers of order one
@@ -38,10 +38,10 @@ def matrices(kind: str) -> tuple[CenteredJacobian, np.ndarray]:
 @pytest.mark.parametrize("kind", ["real", "dense", "complex", "parts"])
 def test_is_the_square_of_a(kind: str) -> None:
     a, matrix = matrices(kind)
-    expected, found = matrix.conj().T @ matrix, Covariance.of_samples(a)
+    expected, found = matrix.conj().T @ matrix, of_samples(a)
     np.testing.assert_allclose(found.dense(), expected, atol=ROUNDING)
     assert found.shape == np.asarray(found).shape
-    more = found.plus(a, 0.5)
+    more = plus(found, a, 0.5)
     np.testing.assert_allclose(more.dense(), 1.5 * expected, atol=ROUNDING)
     np.testing.assert_allclose(found.dense(), expected, atol=ROUNDING)  # as it was
     np.testing.assert_allclose(more.diagonal(), 1.5 * np.diagonal(expected).real, atol=ROUNDING)
@@ -54,8 +54,8 @@ def test_is_the_square_of_a(kind: str) -> None:
 
 def test_that_of_a_file_goes_on() -> None:
     a, _ = matrices("complex")
-    found = Covariance.of_samples(a)
-    again = Covariance.of_numbers(np.array(found), found.n)
-    np.testing.assert_array_equal(found.plus(a, 0.3).dense(), again.plus(a, 0.3).dense())
+    found = of_samples(a)
+    again = of_numbers(np.array(found), found.n)
+    np.testing.assert_array_equal(plus(found, a, 0.3).dense(), plus(again, a, 0.3).dense())
     np.array(found)[:] = 0.0
     assert found.diagonal().any()

@@ -25,7 +25,7 @@ def test_is_the_matrix(n: int, dtype: str) -> None:
     lower = np.tril_indices(n)
     np.testing.assert_array_equal(triangle.dense()[lower], matrix[lower])
     np.testing.assert_array_equal(triangle.diagonal(ALONE), np.diagonal(matrix).real)
-    halved = triangle.changed(lambda i, row, out: np.multiply(row, 0.5, out=out))
+    halved = triangle.plus([], 0.5)
     np.testing.assert_array_equal(halved.dense(), triangle.dense() / 2)
 
 
@@ -36,9 +36,8 @@ def test_squares_are_added(n: int, dtype: str) -> None:
     rows = rng.normal(size=(2, 5, n)).astype(dtype)
     if np.dtype(dtype).kind == "c":
         rows = rows + (1j * rng.normal(size=rows.shape)).astype(dtype)
-    triangle = Triangle.zeros(n, rows.dtype)
-    for part in rows:
-        triangle.add_square(part)
+    triangle = Triangle(n, rows_of(n), np.zeros(n_stored(n), rows.dtype))
+    triangle = triangle.plus(rows)
     expected = sum(part.conj().T @ part for part in rows)
     atol = 20 * np.finfo(dtype).eps * np.abs(rows).max() ** 2  # ten terms of each entry
     np.testing.assert_allclose(triangle.dense(), expected, rtol=0, atol=atol)
@@ -87,8 +86,7 @@ def test_bits_do_not_depend_on_the_number_of_threads(dtype: str) -> None:
     x = np.linspace(-1.0, 1.0, n).astype(np.result_type(dtype, np.float64))
     for n_threads in (1, 2, 3):
         with using_threads(n_threads):
-            triangle = stored(matrix)
-            triangle.add_square(matrix[:7])
+            triangle = stored(matrix).plus([matrix[:7]])
             factor = triangle.factor(0.5, ALONE)
             assert factor is not None
             results = triangle.numbers, triangle.times(x, ALONE), factor.solve(x)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.jacobian.test_triangle import stored
 from tnvmc.backend.namespace import to_host
-from tnvmc.jacobian.covariance import Covariance
+from tnvmc.jacobian.cholesky import Triangle
 from tnvmc.optimize.solve import Cholesky, Eigen
 
 SPACES = {"numpy": np, "strict": strict}
@@ -30,8 +30,8 @@ def vector(n: int, dtype: str) -> np.ndarray:
     return (values[0] + 1j * values[1]) if dtype == "complex128" else values[0]
 
 
-def halved(matrix: np.ndarray) -> Covariance:
-    return Covariance.of_numbers(stored(matrix).numbers, len(matrix))
+def halved(matrix: np.ndarray) -> Triangle:
+    return stored(matrix)
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -78,7 +78,7 @@ def test_a_usual_average_of_s_is_not_factorised_in_double(monkeypatch: pytest.Mo
     """Its pivots fall below n eps; the residual shows that the factor is good."""
     rows = np.random.default_rng(0).normal(size=(250, 500)) / np.sqrt(250)  # fewer than parameters
     matrix, rhs = (rows.T @ rows).astype(np.float32), vector(500, "float64")
-    monkeypatch.setattr(Covariance, "dense", None)
+    monkeypatch.setattr(Triangle, "dense", None)
     x, info = Cholesky()(halved(matrix), rhs, 2e-5)
     assert info.condition > 1 / (500 * np.finfo(np.float32).eps)
     residual = matrix.astype(float) @ x + 2e-5 * x - rhs

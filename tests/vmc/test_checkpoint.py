@@ -16,7 +16,7 @@ import pytest
 from tnvmc.ansatz.files import LISTED_BONDS, listed
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.jacobian.centered import CenteredJacobian
-from tnvmc.jacobian.covariance import Covariance
+from tnvmc.jacobian.covariance import of_numbers
 from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.lattice import Lattice, from_bonds, square
 from tnvmc.operators.models import heisenberg, tfim
@@ -371,7 +371,7 @@ def test_a_whole_s_of_before_is_taken_by_half(tmp_path: Path) -> None:
     found = checkpoint.load(tmp_path / "c.h5", IDENTITY, State(0, like)).here.optimizer
     assert found["counted"] == 1.5
     lower = np.tril_indices(n)
-    half = Covariance.of_numbers(found["covariance"], n).dense()
+    half = of_numbers(found["covariance"], n).dense()
     np.testing.assert_array_equal(half[lower], whole[lower])
     assert average.in_form_of(found["covariance"], whole).shape == whole.shape  # for a GPU
 

@@ -6,7 +6,7 @@ them; here tiles and the order of their sums are the same for any number of thre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -52,62 +52,40 @@ def _size(tile: slice) -> int:
     return int((tile.stop - tile.start) * tile.stop)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Triangle(Resident):
-    """Some rows of tiles, each (rows, columns up to the last of the diagonal tile) in C order.
+    """Rows of tiles of a Hermitian matrix, each (rows, columns up to the diagonal tile's last).
 
-    All ranks call the methods that take `ranks`; their results are on rank 0.
+    One process has all rows.  Of ranks each has some: all of them call the methods that take
+    `ranks`, and the results are on rank 0.  ``np.asarray`` gives the numbers, as in a file.
     """
 
     n: int
     places: list[int]  #: of the rows among all
-    numbers: np.ndarray  #: of the rows, one after another
+    numbers: np.ndarray  #: of the rows, one after another, in C order
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the entries."""
+        return self.numbers.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the numbers that are stored."""
+        return self.numbers.shape
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        numbers = np.asarray(self.numbers, dtype)
+        return numbers.copy() if copy else numbers
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Triangle, (self.n, self.places, self.numbers)  # without views
+
+    def __deepcopy__(self, memo: Any) -> Triangle:
+        return self  # nothing changes it
 
     def about(self) -> None:
         """Nothing: rank 0 knows the size."""
-
-    @classmethod
-    def zeros(cls, n: int, dtype: Any, ranks: Ranks = ALONE) -> Triangle:
-        """Zeros, in the rows of this rank."""
-        of_rank = n, ranks.rank, ranks.size
-        return cls(n, rows_of(*of_rank), np.zeros(n_stored(*of_rank), dtype))
-
-    @classmethod
-    def dealt(cls, whole: np.ndarray | None, n: int, dtype: Any, ranks: Ranks) -> Triangle:
-        """The rows of this rank, where rank 0 has the numbers of all."""
-        if ranks.size == 1:
-            return cls(n, rows_of(n), np.asarray(whole))
-        own = cls.zeros(n, dtype, ranks)
-        sent = [np.empty(0, dtype) for _ in range(ranks.size)]
-        received = [each.copy() for each in sent]
-        if whole is not None:
-            rows = cls(n, rows_of(n), whole).rows
-            for rank in range(ranks.size):
-                parts = [rows[i].reshape(-1) for i in rows_of(n, rank, ranks.size)]
-                sent[rank] = np.concatenate(parts) if parts else sent[rank]
-        received[0] = own.numbers
-        ranks.exchange(sent, received)
-        return own
-
-    def gathered(self, ranks: Ranks) -> np.ndarray:
-        """The numbers of all rows, on rank 0."""
-        if ranks.size == 1:
-            return self.numbers
-        sent = [np.empty(0, self.numbers.dtype) for _ in range(ranks.size)]
-        received = [each.copy() for each in sent]
-        sent[0] = self.numbers
-        if ranks.rank:
-            ranks.exchange(sent, received)
-            return self.numbers
-        sizes = (n_stored(self.n, rank, ranks.size) for rank in range(ranks.size))
-        received = [np.empty(size, self.numbers.dtype) for size in sizes]
-        ranks.exchange(sent, received)
-        whole = Triangle.zeros(self.n, self.numbers.dtype)
-        for rank, numbers in enumerate(received):
-            part = Triangle(self.n, rows_of(self.n, rank, ranks.size), numbers)
-            for i, row in part.rows.items():
-                whole.rows[i][...] = row
-        return whole.numbers
 
     @cached_property
     def rows(self) -> dict[int, np.ndarray]:
@@ -119,34 +97,40 @@ class Triangle(Resident):
             begin += size
         return found
 
-    def changed(self, change: Callable[[int, np.ndarray, np.ndarray], Any]) -> Triangle:
-        """Make another one, each row of which a function fills in from the own one, in threads."""
-        made = Triangle(self.n, self.places, np.empty_like(self.numbers))
-        # In threads since most of the time goes into memory that is new to the process.
-        side_by_side(lambda i: change(i, self.rows[i], made.rows[i]), self.places)
-        return made
+    def plus(self, rows: Iterable[np.ndarray], factor: float = 1.0) -> Triangle:
+        """Give factor * S + a^dagger a for rows a of a matrix, some (m, n) at a time.
 
-    def add_square(self, a: np.ndarray) -> None:
-        """Add a^dagger a for a (m, n) of the same type.
-
-        Cost: m n^2 / 2, shared by threads and ranks.
+        Cost: m n^2 / 2 for each, shared by threads and ranks.
         """
+        total = self._changed(lambda i, row, out: np.multiply(row, factor, out=out))
+        tiles = tiles_of(self.n)
+        for part in rows:
+            a = part.astype(self.dtype, copy=False)
+
+            def add(i: int, a: np.ndarray = a) -> None:
+                total.rows[i][...] += dagger(a[:, tiles[i]]) @ a[:, : tiles[i].stop]
+
+            with one_blas_thread():
+                side_by_side(add, self.places)
+        return total
+
+    def in_units(self, units: np.ndarray) -> Triangle:
+        """Give D S D for a diagonal D (n,)."""
         tiles = tiles_of(self.n)
 
-        def add(i: int) -> None:
-            self.rows[i][...] += dagger(a[:, tiles[i]]) @ a[:, : tiles[i].stop]
+        def scale(i: int, row: np.ndarray, out: np.ndarray) -> None:
+            np.multiply(units[tiles[i], None] * row, units[: row.shape[1]], out=out)
 
-        with one_blas_thread():
-            side_by_side(add, self.places)
+        return self._changed(scale)
 
-    def diagonal(self, ranks: Ranks) -> np.ndarray:
+    def diagonal(self, ranks: Ranks = ALONE) -> np.ndarray:
         """The diagonal (n,), real."""
         tiles = tiles_of(self.n)
         own = [(i, np.diagonal(row[:, tiles[i]]).real) for i, row in self.rows.items()]
         parts = _in_order(own, ranks)
         return np.concatenate([part for _, part in parts]) if parts else np.empty(0)
 
-    def times(self, x: np.ndarray, ranks: Ranks) -> np.ndarray:
+    def times(self, x: np.ndarray, ranks: Ranks = ALONE) -> np.ndarray:
         """A x for x (n,), in its precision.  Traffic: n^2 / 512 numbers to rank 0."""
         tiles = tiles_of(self.n)
 
@@ -168,7 +152,7 @@ class Triangle(Resident):
             found[: tiles[i].start] += down
         return found
 
-    def factor(self, shift: float, ranks: Ranks) -> Factor | None:
+    def factor(self, shift: float, ranks: Ranks = ALONE) -> Factor | None:
         """Compute L with A + shift = L L^dagger, on rank 0; None where a pivot is not positive."""
         made = Triangle(self.n, self.places, np.empty_like(self.numbers))
         failed = factorise(self.rows, rows := dict(made.rows), self.n, shift, ranks)
@@ -181,6 +165,13 @@ class Triangle(Resident):
             found[: tile.start, tile] = dagger(self.rows[i][:, : tile.start])
             found[tile, : tile.stop] = self.rows[i]
         return found
+
+    def _changed(self, change: Callable[[int, np.ndarray, np.ndarray], Any]) -> Triangle:
+        """Make another one, each row of which a function fills in from the own one, in threads."""
+        made = Triangle(self.n, self.places, np.empty_like(self.numbers))
+        # In threads since most of the time goes into memory that is new to the process.
+        side_by_side(lambda i: change(i, self.rows[i], made.rows[i]), self.places)
+        return made
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """The covariance S = A^dagger A of stochastic reconfiguration on processors: its lower triangle.
 
-Each rank has some rows of tiles of it (`cholesky.Triangle`).  For each few samples a rank makes the
-centred log-derivatives of its own parameters dense, ranks send these to each other, and each adds
-to its own rows.  So no rank has all of S, and all of them share the work of S and of its Cholesky
-factor, with the bits of one process.
+One process has all rows of tiles (`cholesky.Triangle`).  Of ranks each has some: for each few
+samples a rank makes the centred log-derivatives of its own parameters dense, ranks send these to
+each other, and each adds to its own rows.  So no rank has all of S, and all of them share the work
+of S and of its Cholesky factor, with the bits of one process.
 """
 
 from __future__ import annotations
@@ -17,32 +17,18 @@ import numpy as np
 from tnvmc.backend.process import one_blas_thread, threads_in_use, using_threads
 from tnvmc.backend.ranks import ALONE, Here, Place, Ranks
 from tnvmc.jacobian.centered import CenteredJacobian, row_pieces
-from tnvmc.jacobian.cholesky import Factor, Triangle, n_stored, tiles_of
+from tnvmc.jacobian.cholesky import Factor, Triangle, n_stored, rows_of
 from tnvmc.jacobian.distributed import DistributedJacobian
 
 
 @dataclass(frozen=True, eq=False)
-class Covariance:
-    """S (P, P), Hermitian; ``np.asarray`` gives its rows of tiles, as they are in a file."""
+class DistributedTriangle:
+    """S (P, P) whose rows are on several ranks, seen from rank 0; see `cholesky.Triangle`."""
 
     n: int  #: P
     dtype: Any
     ranks: Ranks
-    shares: tuple[Place | Triangle, ...]  #: of each rank
-
-    @classmethod
-    def of_numbers(cls, numbers: np.ndarray, n: int, ranks: Ranks = ALONE) -> Covariance:
-        """Make it of numbers as in a file (`n_stored`,), dealt out."""
-        dtype = numbers.dtype
-        return cls(n, dtype, ranks, tuple(ranks.together(_dealt, n, dtype, Here(numbers))))
-
-    @classmethod
-    def of_samples(cls, a: CenteredJacobian) -> Covariance:
-        """Compute A^dagger A, in the precision of the weights or better."""
-        n, ranks = a.shape[1], _ranks_of(a)
-        dtype = a.mean(0).dtype
-        shares = tuple(ranks.together(_zeros, n, dtype))
-        return cls(n, dtype, ranks, shares).plus(a, 0.0)
+    shares: tuple[Place, ...]  #: `Triangle` of each rank
 
     @property
     def shape(self) -> tuple[int]:
@@ -50,38 +36,25 @@ class Covariance:
         return (n_stored(self.n),)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        numbers = np.asarray(self._together(Triangle.gathered), dtype)
-        return numbers.copy() if copy else numbers
+        return np.asarray(self._together(_gathered), dtype)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Covariance.of_numbers, (np.asarray(self), self.n)
+        return of_numbers, (np.asarray(self), self.n)
 
-    def __deepcopy__(self, memo: Any) -> Covariance:
+    def __deepcopy__(self, memo: Any) -> DistributedTriangle:
         return self  # nothing changes it
 
-    def plus(self, a: CenteredJacobian, factor: float) -> Covariance:
+    def plus(self, jacobian: DistributedJacobian, samples: _Samples, factor: float) -> Covariance:
         """Give factor * S + A^dagger A, in the precision of S.
 
         Cost: M P^2 / 2, shared.  Traffic: M P numbers to each rank.  Memory: a second S.
         """
-        ranks = _ranks_of(a)
-        if ranks is not self.ranks:  # of one process, taken up on ranks; or the other way round
-            return Covariance.of_numbers(np.asarray(self), self.n, ranks).plus(a, factor)
-        jacobian = a.jacobian
-        if isinstance(jacobian, DistributedJacobian):
-            means = np.stack([a.mean(part) for part in range(a.parts)])
-            samples: Any = _Samples(jacobian.shares, means, a.weight)
-            made = ranks.together(_plus, self.shares, threads_in_use(), factor, samples)
-        else:
-            (own,) = self.shares
-            assert isinstance(own, Triangle)
-            made = [_added_to(own, factor, a.dense_rows())]
-        return Covariance(self.n, self.dtype, ranks, tuple(made))
+        both = [*zip(self.shares, jacobian.shares, strict=True)]
+        return self._made(_plus, both, factor, samples)
 
-    def in_units(self, units: np.ndarray) -> Covariance:
+    def in_units(self, units: np.ndarray) -> DistributedTriangle:
         """Give D S D for a diagonal D (P,)."""
-        made = self.ranks.together(_of_share, self.shares, threads_in_use(), _scaled, units)
-        return Covariance(self.n, self.dtype, self.ranks, tuple(made))
+        return self._made(_in_units, self.shares, units)
 
     def diagonal(self) -> np.ndarray:
         """Give the diagonal (P,), real."""
@@ -101,9 +74,11 @@ class Covariance:
 
     def dense(self) -> np.ndarray:
         """Give S (P, P), on rank 0."""
-        whole = Covariance.of_numbers(np.asarray(self), self.n).shares[0]
-        assert isinstance(whole, Triangle)
-        return whole.dense()
+        return of_numbers(np.asarray(self), self.n).dense()
+
+    def _made(self, task: Any, shares: Sequence[Any], *arguments: Any) -> DistributedTriangle:
+        made = self.ranks.together(task, shares, threads_in_use(), *arguments)
+        return DistributedTriangle(self.n, self.dtype, self.ranks, tuple(made))
 
     def _together(self, method: Any, *arguments: Any) -> Any:
         """What a method of `Triangle` that takes ranks gives on rank 0."""
@@ -111,29 +86,79 @@ class Covariance:
         return self.ranks.together(_of_all, self.shares, n_threads, method, *arguments)[0]
 
 
-class _Samples(NamedTuple):
-    """What S is made of."""
+Covariance = Triangle | DistributedTriangle
 
-    shares: tuple[Place, ...]  #: of the log-derivatives, of each rank
+
+def of_numbers(numbers: np.ndarray, n: int, ranks: Ranks = ALONE) -> Covariance:
+    """Make S (n, n) of numbers as in a file (`n_stored`,), dealt out."""
+    if ranks.size == 1:
+        return Triangle(n, rows_of(n), np.asarray(numbers))
+    shares = ranks.together(_dealt, n, numbers.dtype, Here(numbers))
+    return DistributedTriangle(n, numbers.dtype, ranks, tuple(shares))
+
+
+def of_samples(a: CenteredJacobian) -> Covariance:
+    """Compute A^dagger A, in the precision of the weights or better."""
+    zeros = np.zeros(n_stored(a.shape[1]), a.mean(0).dtype)
+    return plus(of_numbers(zeros, a.shape[1]), a, 0.0)
+
+
+def plus(before: Covariance, a: CenteredJacobian, factor: float) -> Covariance:
+    """Give factor * S + A^dagger A, in the precision of S, on the ranks that have A."""
+    jacobian = a.jacobian
+    if isinstance(jacobian, DistributedJacobian):
+        if not isinstance(before, DistributedTriangle) or before.ranks is not jacobian.ranks:
+            before = of_numbers(np.asarray(before), before.n, jacobian.ranks)
+        assert isinstance(before, DistributedTriangle)
+        means = np.stack([a.mean(part) for part in range(a.parts)])
+        return before.plus(jacobian, _Samples(means, a.weight), factor)
+    own = of_numbers(np.asarray(before), before.n)
+    assert isinstance(own, Triangle)
+    return own.plus(a.dense_rows(), factor)
+
+
+class _Samples(NamedTuple):
+    """What A is made of, beside log-derivatives."""
+
     means: np.ndarray  #: <O> (parts, P)
     weight: np.ndarray  #: (M,)
-
-
-def _ranks_of(a: CenteredJacobian) -> Ranks:
-    """The ranks that have the log-derivatives."""
-    jacobian = a.jacobian
-    return jacobian.ranks if isinstance(jacobian, DistributedJacobian) else ALONE
 
 
 # --- what each rank does
 
 
-def _zeros(ranks: Ranks, n: int, dtype: Any) -> Triangle:
-    return Triangle.zeros(n, dtype, ranks)
-
-
 def _dealt(ranks: Ranks, n: int, dtype: Any, numbers: Here) -> Triangle:
-    return Triangle.dealt(numbers.value, n, dtype, ranks)
+    """The rows of each rank, where rank 0 has the numbers of all."""
+    of_rank = n, ranks.rank, ranks.size
+    own = Triangle(n, rows_of(*of_rank), np.empty(n_stored(*of_rank), dtype))
+    sent = [np.empty(0, dtype) for _ in range(ranks.size)]
+    received = [each.copy() for each in sent]
+    if numbers.value is not None:
+        rows = Triangle(n, rows_of(n), numbers.value).rows
+        for rank in range(ranks.size):
+            parts = [rows[i].reshape(-1) for i in rows_of(n, rank, ranks.size)]
+            sent[rank] = np.concatenate(parts) if parts else sent[rank]
+    received[0] = own.numbers
+    ranks.exchange(sent, received)
+    return own
+
+
+def _gathered(own: Triangle, ranks: Ranks) -> np.ndarray:
+    """The numbers of all rows, on rank 0."""
+    n, dtype = own.n, own.dtype
+    sent = [np.empty(0, dtype) for _ in range(ranks.size)]
+    received = [each.copy() for each in sent]
+    sent[0] = own.numbers
+    if ranks.rank == 0:
+        received = [np.empty(n_stored(n, k, ranks.size), dtype) for k in range(ranks.size)]
+    ranks.exchange(sent, received)
+    if ranks.rank:
+        return own.numbers
+    whole = Triangle(n, rows_of(n), np.empty(n_stored(n), dtype))
+    for rank, numbers in enumerate(received):
+        for i, row in Triangle(n, rows_of(n, rank, ranks.size), numbers).rows.items():
+            whole.rows[i][...] = row
+    return whole.numbers
 
 
 def _of_all(ranks: Ranks, shares: Sequence[Any], n_threads: int, method: Any, *args: Any) -> Any:
@@ -143,34 +168,19 @@ def _of_all(ranks: Ranks, shares: Sequence[Any], n_threads: int, method: Any, *a
     return found if ranks.rank == 0 else None
 
 
-def _of_share(ranks: Ranks, shares: Sequence[Any], n_threads: int, task: Any, *args: Any) -> Any:
+def _in_units(ranks: Ranks, shares: Sequence[Any], n_threads: int, units: np.ndarray) -> Triangle:
+    own: Triangle = ranks.found(shares[ranks.rank])
     with using_threads(n_threads):
-        return task(ranks.found(shares[ranks.rank]), *args)
-
-
-def _scaled(own: Triangle, units: np.ndarray) -> Triangle:
-    tiles = tiles_of(own.n)
-
-    def scale(i: int, row: np.ndarray, out: np.ndarray) -> None:
-        np.multiply(units[tiles[i], None] * row, units[: row.shape[1]], out=out)
-
-    return own.changed(scale)
-
-
-def _added_to(own: Triangle, factor: float, rows: Iterator[np.ndarray]) -> Triangle:
-    """A multiple of some rows of S, and what dense rows of A add to them."""
-    total = own.changed(lambda i, row, out: np.multiply(row, factor, out=out))
-    for part in rows:
-        total.add_square(part.astype(total.numbers.dtype, copy=False))
-    return total
+        return own.in_units(units)
 
 
 def _plus(
     ranks: Ranks, shares: Sequence[Any], n_threads: int, factor: float, samples: _Samples
 ) -> Triangle:
-    own, share = ranks.found(shares[ranks.rank]), ranks.found(samples.shares[ranks.rank])
+    own, share = map(ranks.found, shares[ranks.rank])
     with one_blas_thread(), using_threads(n_threads):
-        return _added_to(own, factor, _dense_rows(ranks, share, samples, own.numbers.dtype))
+        made: Triangle = own.plus(_dense_rows(ranks, share, samples, own.dtype), factor)
+    return made
 
 
 def _dense_rows(ranks: Ranks, share: Any, samples: _Samples, dtype: Any) -> Iterator[np.ndarray]:

@@ -17,7 +17,7 @@ import numpy as np
 from tnvmc.backend.namespace import array_namespace, is_numpy, to_host, to_namespace
 from tnvmc.jacobian.centered import CenteredJacobian
 from tnvmc.jacobian.cholesky import n_stored, tiles_of
-from tnvmc.jacobian.covariance import Covariance
+from tnvmc.jacobian.covariance import Covariance, of_numbers, plus
 from tnvmc.optimize.rule import State
 
 Array = Any
@@ -93,8 +93,8 @@ def add(state: State, a: CenteredJacobian, factor: float, theta: Array) -> State
     kept, factor = state["covariance"], factor if counted else 0.0
     if is_numpy(array_namespace(theta)):
         if not isinstance(kept, Covariance):  # of a file, or of no step yet
-            kept = Covariance.of_numbers(kept, len(theta))
-        total = kept.plus(a, factor)
+            kept = of_numbers(kept, len(theta))
+        total = plus(kept, a, factor)
     else:
         total = factor * kept
         a.add_covariance(total)
@@ -113,7 +113,7 @@ def in_form_of(found: Array, wanted: Array) -> Array:
     xp = array_namespace(found)
     if len(found.shape) == 2:
         return np.concatenate([found[tile, : tile.stop].ravel() for tile in tiles_of(len(found))])
-    whole = Covariance.of_numbers(to_host(found), wanted.shape[0]).dense()
+    whole = of_numbers(to_host(found), wanted.shape[0]).dense()
     return to_namespace(whole, xp)
 
 

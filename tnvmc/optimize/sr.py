@@ -24,7 +24,7 @@ from tnvmc.backend.linalg import diagonal
 from tnvmc.backend.namespace import array_namespace, is_numpy
 from tnvmc.jacobian.base import Jacobian
 from tnvmc.jacobian.centered import CenteredJacobian, in_own_units
-from tnvmc.jacobian.covariance import Covariance
+from tnvmc.jacobian.covariance import Covariance, of_samples
 from tnvmc.optimize import average
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.optimize.rule import Info, Rule, State, require_finite
@@ -255,7 +255,7 @@ def _matrix(a: CenteredJacobian, space: str, solver: Solver) -> tuple[Array | Co
     if space == "samples":
         return (gram := a.gram()), diagonal(gram)
     if is_numpy(array_namespace(a.weight)) and isinstance(solver, Cholesky):
-        return (covariance := Covariance.of_samples(a)), covariance.diagonal()
+        return (covariance := of_samples(a)), covariance.diagonal()
     return (whole := a.covariance()), diagonal(whole)
 
 
