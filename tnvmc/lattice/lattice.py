@@ -177,18 +177,18 @@ def grid_coordinates(shape: tuple[int, int]) -> np.ndarray:
 
 def require_lattice(where: str, value: Any) -> None:
     """Raise TypeError, with what to write, for what is no lattice."""
-    if isinstance(value, Lattice):
-        return
     hint = ""
-    sizes = value if isinstance(value, tuple | list) else (value,)
-    if all(map(is_whole, sizes)):
-        if 1 <= len(sizes) <= 2:
-            square = f"square{tuple(map(int, sizes))}"
-            hint = f"write {square if len(sizes) == 2 else f'chain({sizes[0]})'}"
-    elif isinstance(getattr(value, "lattice", None), Lattice):
-        hint = "its .lattice is one"
-    elif callable(value):
-        hint = f"call it with its sizes, as {getattr(value, '__name__', 'square')}(4, 4)"
+    match value:
+        case Lattice():
+            return
+        case _ if is_whole(value):
+            hint = f"write chain({value})"
+        case [rows, columns] if is_whole(rows) and is_whole(columns):
+            hint = f"write square({rows}, {columns})"
+        case object(lattice=Lattice()):
+            hint = "its .lattice is one"
+        case _ if callable(value):
+            hint = f"call it with its sizes, as {getattr(value, '__name__', 'square')}(4, 4)"
     raise refuse(where, "lattice", value, "a Lattice, as square(4, 4) or chain(10)", hint)
 
 

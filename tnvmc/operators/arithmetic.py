@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from numbers import Complex, Real
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from numbers import Complex
 from typing import Any, Self, cast
 
 import numpy as np
@@ -21,6 +22,16 @@ Matrices = Mapping[Patch, np.ndarray]
 
 MAX_PAIRS = 100_000
 """Most products of two terms in a product: some 20 seconds, and a matrix for each."""
+
+
+def _with_operator(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Leave another operand than an operator to that operand, as Python then does."""
+
+    @wraps(method)
+    def of(self: Any, other: Any) -> Any:
+        return method(self, other) if isinstance(other, Arithmetic) else NotImplemented
+
+    return of
 
 
 class Arithmetic:
@@ -69,11 +80,11 @@ class Arithmetic:
         """Per patch the sum of its terms, (d^k, d^k)."""
 
     @abstractmethod
-    def _made(self, matrices: Matrices, name: str, units: str, sector: int | None) -> Self:
+    def _made(self, matrices: Matrices, name: str, units: str, sector: int | None) -> Any:
         """Make an operator on the same lattice; `sector` is its magnetisation."""
 
-    def _plus(self, other: Self) -> Self:
-        sums = _Sums()
+    def _plus(self, other: Any) -> Any:
+        sums = Sums()
         for part in (self, other):
             for patch, matrix in part.matrices.items():
                 sums.add(patch, matrix, np.abs(matrix))
@@ -81,21 +92,19 @@ class Arithmetic:
         sector = common_magnetisation(self, other)
         return self._made(sums.rounded(), f"{self.name} + {other.name}", units, sector)
 
-    def _times(self, factor: complex) -> Self:
+    def _times(self, factor: complex) -> Any:
         scaled = {patch: factor * matrix for patch, matrix in self.matrices.items()}
         return self._made(scaled, f"{factor:g} ({self.name})", self.units, self.magnetisation)
 
-    def __add__(self, other: Any) -> Self:
-        if isinstance(other, Real) and other == 0:  # the start value of sum()
-            return self
-        if not isinstance(other, Arithmetic):
-            return NotImplemented
+    @_with_operator
+    def __add__(self, other: Any) -> Any:
         _check_alike(self, other, "add")
-        return self._plus(other)  # type: ignore[arg-type]
+        return self._plus(other)
 
-    __radd__ = __add__
+    def __radd__(self, other: Any) -> Any:
+        return self if np.isscalar(other) and other == 0 else NotImplemented  # what sum() begins by
 
-    def __mul__(self, factor: Any) -> Self:
+    def __mul__(self, factor: Any) -> Any:
         if not isinstance(factor, Complex):
             return NotImplemented
         number = complex(factor)
@@ -103,23 +112,19 @@ class Arithmetic:
 
     __rmul__ = __mul__
 
-    def __truediv__(self, divisor: Any) -> Self:
-        if not isinstance(divisor, Complex):
-            return NotImplemented
-        return self * (1.0 / complex(divisor))
+    def __truediv__(self, divisor: Any) -> Any:
+        return self * (1.0 / divisor)
 
-    def __neg__(self) -> Self:
+    def __neg__(self) -> Any:
         return -1.0 * self
 
-    def __sub__(self, other: Any) -> Self:
-        if not isinstance(other, Arithmetic):
-            return NotImplemented
+    @_with_operator
+    def __sub__(self, other: Any) -> Any:
         return self + (-other)
 
-    def __matmul__(self, other: Any) -> Self:
+    @_with_operator
+    def __matmul__(self, other: Any) -> Any:
         """Give the product: self @ other acts on a state with `other` first."""
-        if not isinstance(other, Arithmetic):
-            return NotImplemented
         _check_alike(self, other, "multiply")
         pairs = [(p, q) for p in self.matrices for q in other.matrices]
         _check_pairs(self, other, pairs)
@@ -127,7 +132,7 @@ class Arithmetic:
         sector = common_magnetisation(self, other)
         return self._made(found.rounded(), f"({self.name}) ({other.name})", "custom", sector)
 
-    def __pow__(self, power: Any) -> Self:
+    def __pow__(self, power: Any) -> Any:
         power = whole("operator", "a power", power, 1)
         found = self
         for _ in range(power - 1):
@@ -186,7 +191,7 @@ def common_magnetisation(left: Arithmetic, right: Arithmetic) -> int | None:
     return asked.pop() if asked else None
 
 
-class _Sums:
+class Sums:
     """Matrices by patch, with the sizes of what was added, which tell rounding from numbers."""
 
     def __init__(self) -> None:
@@ -194,19 +199,20 @@ class _Sums:
         self.sizes: dict[Patch, np.ndarray] = defaultdict(lambda: np.zeros(()))
 
     def add(self, patch: Patch, matrix: np.ndarray, size: np.ndarray) -> None:
+        """Add a matrix on a patch, with the size of each of its elements."""
         self.sums[patch] = self.sums[patch] + matrix if patch in self.sums else matrix
         self.sizes[patch] = self.sizes[patch] + size
 
-    def rounded(self) -> Matrices:
-        chopped_ = {p: chopped(m, ROUNDING * self.sizes[p]) for p, m in sorted(self.sums.items())}
-        return {patch: matrix for patch, matrix in chopped_.items() if np.any(matrix)}
+    def rounded(self) -> dict[Patch, np.ndarray]:
+        """Give the sums, with what is left of terms that cancel set to zero."""
+        return {p: chopped(m, ROUNDING * self.sizes[p]) for p, m in sorted(self.sums.items())}
 
 
 def _product(
     left: Matrices, right: Matrices, pairs: Iterable[tuple[Patch, Patch]], local_dim: int
-) -> _Sums:
+) -> Sums:
     """Multiply the terms of each pair on all sites that either of them acts on."""
-    found = _Sums()
+    found = Sums()
     for p, q in pairs:
         patch = tuple(sorted({*p, *q}))
         if len(patch) == len(p) + len(q):

@@ -1,19 +1,19 @@
 """Model Hamiltonians, one function each.
 
-Couplings are numbers, or one number per bond or site: a
-mapping (i, j) -> number (site -> number for fields), or an array in the order of
-`lattice.bonds[kind]` (of the sites).  All raise ValueError for a lattice without the bonds, and for
-couplings that do not fit.
+Couplings are numbers, or one number per bond or site: a mapping (i, j) -> number (site -> number
+for fields), or an array in the order of `lattice.bonds[kind]` (of the sites).  All raise ValueError
+for a lattice without the bonds, and for couplings that do not fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from tnvmc.lattice.lattice import Lattice, require_lattice
-from tnvmc.operators.products import Coupling, bonds_of_kind, per_bond, per_site, plain_couplings
+from tnvmc.backend.arguments import real
+from tnvmc.lattice.lattice import Lattice
+from tnvmc.operators.products import EVERY_SITE, Coupling, couplings
 from tnvmc.operators.spin import NUMBER, SIGMA_X, SIGMA_Z, exchange_matrix, kron
 from tnvmc.operators.term import ROUNDING, Operator, Term
 
@@ -24,7 +24,7 @@ def heisenberg(lattice: Lattice, J: Coupling = 1.0) -> Operator:
     S = sigma / 2 ("S.S" units); J > 0 is antiferromagnetic.  Divide energies published for
     sum sigma . sigma by 4 to compare.
     """
-    return _exchange_model("heisenberg", lattice, {"nearest": ("J", J)})
+    return _model("heisenberg", "S.S", lattice, J=("nearest", J, exchange_matrix()))
 
 
 def xxz(lattice: Lattice, J: Coupling = 1.0, Jz: Coupling = 1.0) -> Operator:
@@ -34,16 +34,15 @@ def xxz(lattice: Lattice, J: Coupling = 1.0, Jz: Coupling = 1.0) -> Operator:
     """
     along_z = kron(SIGMA_Z, SIGMA_Z) / 4
     in_plane = exchange_matrix() - along_z
-    bonds = bonds_of_kind(lattice, "nearest", "xxz")
-    of_bonds = zip(bonds, per_bond("J", J, bonds), per_bond("Jz", Jz, bonds), strict=True)
+    bonds, in_planes, one = couplings(lattice, "xxz", "nearest", "J", J)
+    _, along, other = couplings(lattice, "xxz", "nearest", "Jz", Jz)
     terms: list[Term] = []
-    for bond, j, jz in of_bonds:
+    for bond, j, jz in zip(bonds, in_planes, along, strict=True):
         parts = [j * in_plane, jz * along_z]
         # Beside a much larger one in the same matrix the smaller would pass for rounding.
         apart = 0 < min(abs(j), abs(jz)) < 10 * ROUNDING * max(abs(j), abs(jz))
         terms += [Term(bond, part) for part in (parts if apart else [parts[0] + parts[1]])]
-    couplings = plain_couplings(lattice, J=(J, "nearest"), Jz=(Jz, "nearest"))
-    return Operator(lattice, tuple(terms), 2, "S.S", "xxz", couplings)
+    return Operator(lattice, tuple(terms), 2, "S.S", "xxz", {"J": one, "Jz": other})
 
 
 def j1j2(lattice: Lattice, J1: Coupling = 1.0, J2: Coupling = 0.5) -> Operator:
@@ -53,7 +52,10 @@ def j1j2(lattice: Lattice, J1: Coupling = 1.0, J2: Coupling = 0.5) -> Operator:
     next-nearest neighbours of a chain (at J2 = J1 / 2 the Majumdar-Ghosh point).  S = sigma / 2
     ("S.S" units), J > 0 antiferromagnetic.
     """
-    return _exchange_model("j1j2", lattice, {"nearest": ("J1", J1), "diagonal": ("J2", J2)})
+    exchange = exchange_matrix()
+    return _model(
+        "j1j2", "S.S", lattice, J1=("nearest", J1, exchange), J2=("diagonal", J2, exchange)
+    )
 
 
 def tfim(lattice: Lattice, J: Coupling = 1.0, h: Coupling = 1.0) -> Operator:
@@ -62,12 +64,8 @@ def tfim(lattice: Lattice, J: Coupling = 1.0, h: Coupling = 1.0) -> Operator:
     Pauli matrices with eigenvalues +-1 ("Pauli" units); J > 0 is ferromagnetic.  The square
     lattice is critical at h/J = 3.044, the chain at h/J = 1.
     """
-    terms = [
-        *_bond_terms(lattice, "nearest", "tfim", "J", J, -kron(SIGMA_Z, SIGMA_Z)),
-        *_site_terms(lattice, "h", h, -SIGMA_X),
-    ]
-    couplings = plain_couplings(lattice, J=(J, "nearest"), h=(h, "site"))
-    return Operator(lattice, tuple(terms), 2, "Pauli", "tfim", couplings)
+    ising = -kron(SIGMA_Z, SIGMA_Z)
+    return _model("tfim", "Pauli", lattice, J=("nearest", J, ising), h=(EVERY_SITE, h, -SIGMA_X))
 
 
 def rydberg(
@@ -85,8 +83,11 @@ def rydberg(
 
     Source: K. Sprague, S. Czischek, Commun. Phys. 7, 90 (2024).
     """
-    require_lattice("rydberg", lattice)
-    strength = float(per_site("V", V, 1)[0])
+    fields = _model(
+        "rydberg", "n", lattice,
+        delta=(EVERY_SITE, delta, -NUMBER), Omega=(EVERY_SITE, Omega, -SIGMA_X / 2),
+    )  # fmt: skip
+    strength = real("rydberg", "coupling V", V)
     r = lattice.distances()
     i, j = np.triu_indices(lattice.n_sites, k=1)
     if np.any(r[i, j] == 0):
@@ -97,14 +98,10 @@ def rydberg(
         )
     both = kron(NUMBER, NUMBER)
     pairs = zip(i.tolist(), j.tolist(), (strength / r[i, j] ** 6).tolist(), strict=True)
-    terms = [
-        *(Term((first, second), v * both) for first, second, v in pairs),
-        *_site_terms(lattice, "delta", delta, -NUMBER),
-        *_site_terms(lattice, "Omega", Omega, -SIGMA_X / 2),
-    ]
-    fields = plain_couplings(lattice, delta=(delta, "site"), Omega=(Omega, "site"))
-    couplings = {"V": strength, **fields}
-    return Operator(lattice, tuple(terms), 2, "n", "rydberg", couplings)
+    terms = tuple(Term((first, second), v * both) for first, second, v in pairs)
+    return replace(
+        fields, terms=terms + fields.terms, couplings={"V": strength, **(fields.couplings or {})}
+    )
 
 
 def shastry_sutherland(lattice: Lattice, J: Coupling = 0.5, J_dimer: Coupling = 1.0) -> Operator:
@@ -117,31 +114,20 @@ def shastry_sutherland(lattice: Lattice, J: Coupling = 0.5, J_dimer: Coupling = 
     Source: B. S. Shastry, B. Sutherland, Physica B+C 108, 1069 (1981); the bound on J:
     P. Corboz, F. Mila, Phys. Rev. B 87, 115144 (2013).
     """
-    couplings = {"nearest": ("J", J), "dimer": ("J_dimer", J_dimer)}
-    return _exchange_model("shastry_sutherland", lattice, couplings)
+    exchange = exchange_matrix()
+    return _model(
+        "shastry_sutherland", "S.S", lattice,
+        J=("nearest", J, exchange), J_dimer=("dimer", J_dimer, exchange),
+    )  # fmt: skip
 
 
-def _exchange_model(
-    model: str, lattice: Lattice, couplings: Mapping[str, tuple[str, Coupling]]
+def _model(
+    name: str, units: str, lattice: Lattice, **parts: tuple[str, Coupling, np.ndarray]
 ) -> Operator:
-    """S . S on bonds of some kinds, each with the name and the value of its coupling."""
-    terms = [
-        term
-        for kind, (name, value) in couplings.items()
-        for term in _bond_terms(lattice, kind, model, name, value, exchange_matrix())
-    ]
-    values = {name: (value, kind) for kind, (name, value) in couplings.items()}
-    return Operator(lattice, tuple(terms), 2, "S.S", model, plain_couplings(lattice, **values))
-
-
-def _bond_terms(
-    lattice: Lattice, kind: str, model: str, name: str, value: Coupling, matrix: np.ndarray
-) -> Iterator[Term]:
-    bonds = bonds_of_kind(lattice, kind, model)
-    for bond, coupling in zip(bonds, per_bond(name, value, bonds), strict=True):
-        yield Term(bond, coupling * matrix)
-
-
-def _site_terms(lattice: Lattice, name: str, value: Coupling, matrix: np.ndarray) -> Iterator[Term]:
-    for site, coupling in enumerate(per_site(name, value, lattice.n_sites)):
-        yield Term((site,), coupling * matrix)
+    """A sum over couplings by name: each with a kind of places, its values, and a matrix there."""
+    terms: list[Term] = []
+    plain: dict[str, float | list[float]] = {}
+    for coupling, (kind, value, matrix) in parts.items():
+        places, numbers, plain[coupling] = couplings(lattice, name, kind, coupling, value)
+        terms += [Term(place, x * matrix) for place, x in zip(places, numbers, strict=True)]
+    return Operator(lattice, tuple(terms), 2, units, name, plain)

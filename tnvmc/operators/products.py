@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.backend.arguments import is_whole, whole
+from tnvmc.backend.arguments import is_listed, is_whole, whole
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
 from tnvmc.operators.spin import in_site_order, kron, most_sites, named_matrices, real_if_possible
 
@@ -81,8 +81,7 @@ def placed_products(
     require_lattice("Operator", lattice)
     local_dim = whole("Operator", "local_dim", local_dim, 2)
     for number, product in enumerate(products, 1):
-        listed = isinstance(product, Sequence) and not isinstance(product, str)
-        if not listed or not 2 <= len(product) <= 3:
+        if not is_listed(product) or not 2 <= len(product) <= 3:
             raise ValueError(
                 f"term {number}: {product!r} is no (text, where) or (text, where, coupling), as "
                 '("Sx Sx + Sy Sy", "nearest", 1.0)'
@@ -199,9 +198,8 @@ def _unknown(name: str, known: dict[str, np.ndarray]) -> str:
 def _places(lattice: Lattice, where: Where, matrix: np.ndarray, n_factors: int) -> list[Patch]:
     if isinstance(where, str):
         return _of_kind(lattice, where, matrix, n_factors)
-    given = where.tolist() if isinstance(where, np.ndarray) else where
-    given = list(given) if isinstance(given, Iterable) else [given]
-    if given and all(not isinstance(each, Iterable) for each in given):  # sites, or one place
+    given = list(where) if np.iterable(where) else [where]
+    if given and not any(map(np.iterable, given)):  # sites, or one place
         given = [(each,) for each in given] if n_factors == 1 else [given]
     return [_checked(each, lattice.n_sites, n_factors) for each in given]
 
@@ -235,7 +233,7 @@ def _of_kind(lattice: Lattice, kind: str, matrix: np.ndarray, n_factors: int) ->
 
 
 def _checked(sites: Any, n_sites: int, n_factors: int) -> Patch:
-    given = tuple(sites) if isinstance(sites, Iterable) and not isinstance(sites, str) else (sites,)
+    given = tuple(sites) if np.iterable(sites) else (sites,)
     if not all(map(is_whole, given)):
         raise ValueError(f"{sites!r} is no tuple of site indices")
     if len(given) != n_factors or len(set(given)) != n_factors:
@@ -277,41 +275,27 @@ def bonds_of_kind(lattice: Lattice, kind: str, model: str) -> tuple[Patch, ...]:
     return lattice.bonds[kind]
 
 
-def per_bond(name: str, value: Coupling, bonds: Sequence[Patch]) -> np.ndarray:
-    """Give the coupling of every bond: (n_bonds,).
+def couplings(
+    lattice: Lattice, model: str, kind: str, name: str, value: Coupling
+) -> tuple[Sequence[Patch], np.ndarray, float | list[float]]:
+    """Give the places of a coupling of a model, its number at each (n,), and both in plain numbers.
+
+    `kind` is "all" for sites, else that of bonds, which a mapping may name in either direction.
 
     Raises:
-        ValueError: a bond without a coupling, a coupling without a bond, or no finite real number.
+        ValueError: a lattice without such bonds; a place without a coupling, a coupling without a
+            place, or no finite real number.
     """
-    if isinstance(value, Mapping):
-        given = value
-        value = {_sorted_bond(name, bond): number for bond, number in given.items()}
-        if len(value) != len(given):
-            raise ValueError(f"coupling {name}: a bond is given in both directions; give it once")
-    return _one_each(name, value, bonds, "bond")
-
-
-def per_site(name: str, value: Coupling, n_sites: int) -> np.ndarray:
-    """Give the coupling of every site: (N,); ValueError as `per_bond`."""
-    return _one_each(name, value, range(n_sites), "site")
-
-
-def plain_couplings(
-    lattice: Lattice, **values: tuple[Coupling, str]
-) -> dict[str, float | list[float]]:
-    """Give couplings as numbers, or lists in the order of their places.
-
-    `values` are of each name the coupling, and "site" or the kind of its bonds.
-    """
-    found: dict[str, float | list[float]] = {}
-    for name, (value, kind) in values.items():
-        if kind == "site":
-            each = per_site(name, value, lattice.n_sites)
-        else:
-            each = per_bond(name, value, lattice.bonds[kind])
-        one = np.ndim(value) == 0 and not isinstance(value, Mapping)
-        found[name] = float(value) if one else each.tolist()
-    return found
+    require_lattice(model, lattice)
+    if kind == EVERY_SITE:
+        places: Sequence[Patch] = [(site,) for site in range(lattice.n_sites)]
+        numbers = _one_each(name, value, range(lattice.n_sites), "site")
+    else:
+        places = bonds_of_kind(lattice, kind, model)
+        if isinstance(value, Mapping):
+            value = _either_way(name, value)
+        numbers = _one_each(name, value, places, "bond")
+    return places, numbers, numbers.tolist() if np.iterable(value) else float(value)
 
 
 def _one_each(
@@ -349,9 +333,14 @@ def _check_keys(name: str, value: Mapping[Any, Any], places: Sequence[Any], what
         )
 
 
-def _sorted_bond(name: str, bond: Any) -> Patch:
-    try:
-        i, j = bond
-        return (min(i, j), max(i, j))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"coupling {name}: key {bond!r} is not a bond (i, j)") from error
+def _either_way(name: str, value: Mapping[Any, Any]) -> dict[Patch, Any]:
+    found: dict[Patch, Any] = {}
+    for bond, number in value.items():
+        try:
+            i, j = bond
+            found[min(i, j), max(i, j)] = number
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"coupling {name}: key {bond!r} is not a bond (i, j)") from error
+    if len(found) < len(value):
+        raise ValueError(f"coupling {name}: a bond is given in both directions; give it once")
+    return found

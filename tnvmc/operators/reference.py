@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -43,11 +43,10 @@ def known_energy(operator: Operator, magnetisation: int = 0) -> KnownEnergy | No
     `known_energies.toml`.  Sums and multiples of operators carry no couplings and are not found.
     """
     require_operator("known_energy", "operator", operator)
-    given = operator.couplings or {}
-    uniform = {name: value for name, value in given.items() if not isinstance(value, list)}
-    if not given or len(uniform) < len(given):
+    given: dict[str, Any] = dict(operator.couplings or {})
+    if not given or any(map(np.ndim, given.values())):
         return None
-    model, couplings = _canonical(operator.name, uniform)
+    model, couplings = _canonical(operator.name, given)
     scale = next(iter(couplings.values()), 0.0)
     if scale <= 0:
         return None

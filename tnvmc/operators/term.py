@@ -12,7 +12,13 @@ import numpy as np
 
 from tnvmc.backend.arguments import refuse, set_whole
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
-from tnvmc.operators.arithmetic import Arithmetic, Matrices, common_magnetisation, hermitian_parts
+from tnvmc.operators.arithmetic import (
+    Arithmetic,
+    Matrices,
+    Sums,
+    common_magnetisation,
+    hermitian_parts,
+)
 from tnvmc.operators.basis import Basis, sparse_matrix
 from tnvmc.operators.local_term import (
     HERMITIAN_TOLERANCE,
@@ -84,7 +90,7 @@ class Operator(Arithmetic):
         rows, lattice = [("terms", ", ".join(each) or "none")], self.lattice
         rows.append(("lattice", f"{lattice.kind}, {lattice.size}, {lattice.boundary}"))
         for name, value in (self.couplings or {}).items():
-            rows.append((name, f"{len(value)} values" if isinstance(value, list) else f"{value:g}"))
+            rows.append((name, f"{np.size(value)} values" if np.ndim(value) else f"{value:g}"))
         rows += [("units", self.units), ("states a site", str(self.local_dim))]
         return Table(self.name, ("", ""), rows).html()
 
@@ -92,19 +98,19 @@ class Operator(Arithmetic):
     def from_terms(
         cls,
         lattice: Lattice,
-        terms: Iterable[Term | tuple[Iterable[int], Any]],
+        terms: Iterable[tuple[Iterable[int], Any]],
         *,
         local_dim: int = 2,
         units: str = "custom",
         name: str = "operator",
     ) -> Operator:
-        """Build an operator from terms or (sites, matrix) pairs, sites in any order.
+        """Build an operator from (sites, matrix) pairs, sites in any order.
 
         Raises:
             ValueError: as `Term` and `Operator`.
         """
-        made = (term if isinstance(term, Term) else Term(tuple(term[0]), term[1]) for term in terms)
-        return cls(lattice, tuple(made), local_dim, units, name)
+        made = tuple(Term(tuple(sites), matrix) for sites, matrix in terms)
+        return cls(lattice, made, local_dim, units, name)
 
     @property
     def n_sites(self) -> int:
@@ -184,7 +190,7 @@ class Operator(Arithmetic):
         return Operator(self.lattice, terms, self.local_dim, units, name, magnetisation=sector)
 
     def _times(self, factor: complex) -> Any:
-        if isinstance(factor, complex):
+        if np.iscomplexobj(factor):
             return super()._times(factor)
         terms = tuple(Term(term.sites, factor * term.matrix) for term in self.terms)
         name, sector = f"{factor:g} ({self.name})", self.magnetisation
@@ -200,13 +206,11 @@ class Operator(Arithmetic):
         That is what is `ROUNDING` of the largest element of its term, and what is left of as much
         where terms cancel.  A small term beside a large one on the same sites stays.
         """
-        sums: dict[Patch, np.ndarray] = {}
-        sizes: dict[Patch, np.ndarray] = {}
+        sums = Sums()
         for term in self.terms:
             matrix = chopped(term.matrix, ROUNDING * np.abs(term.matrix).max())
-            sums[term.sites] = sums.get(term.sites, 0) + matrix
-            sizes[term.sites] = sizes.get(term.sites, 0) + np.abs(matrix)
-        return {patch: chopped(sums[patch], ROUNDING * sizes[patch]) for patch in sorted(sums)}
+            sums.add(term.sites, matrix, np.abs(matrix))
+        return sums.rounded()
 
     @cached_property
     def _diagonal(self) -> DiagonalForm:
@@ -298,10 +302,10 @@ def made_of(
 
 def require_operator(where: str, name: str, value: Any) -> None:
     """Raise TypeError, with what to write, for what is no Hermitian operator."""
-    if isinstance(value, Operator):
-        return
     hint = ""
     match value:
+        case Operator():
+            return
         case NonHermitian():
             raise TypeError(
                 f"VMC: {value.name} is a NonHermitian, an observable for VMC.expect; a Hamiltonian "
@@ -313,7 +317,9 @@ def require_operator(where: str, name: str, value: Any) -> None:
             hint = "write Operator.from_terms(lattice, [...])"
         case str():
             hint = "names are for files; call the model, as heisenberg(lattice)"
-        case _ if callable(value) and not isinstance(value, type) and hasattr(value, "__name__"):
+        case type():
+            pass
+        case _ if callable(value) and hasattr(value, "__name__"):
             hint = f"call it: {value.__name__}(lattice)"
         case _ if hasattr(value, "shape"):
             hint = "a matrix on some sites is Operator.from_terms(lattice, [(sites, matrix)])"
