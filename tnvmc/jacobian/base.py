@@ -9,15 +9,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.ranks import Resident
+from tnvmc.jacobian import exact_sums
 
 Array = Any
-T = TypeVar("T")
 
 
 class Jacobian(Protocol):
@@ -72,14 +72,6 @@ class JacobianBase(Jacobian, Resident, ABC):
     @abstractmethod
     def about(self) -> Layout:
         """Tell shape and type, and where the columns belong."""
-
-
-class UnitJacobian(JacobianBase):
-    """A Jacobian that is cut into units, in this process or on ranks."""
-
-    @abstractmethod
-    def with_all_ranks(self, task: Callable[[Callable[..., Any]], T]) -> T:
-        """Carry out a task that calls methods of a `GramOperator` on all ranks; NumPy."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +182,27 @@ class UnitProducts(ABC):
     @abstractmethod
     def dense_columns(self, rows: slice) -> list[np.ndarray]:
         """Give some rows of O, zeros included, in runs of parameters that lie side by side."""
+
+
+class LocalJacobian(JacobianBase):
+    """A Jacobian that is cut into units, all of which are in this process."""
+
+    @property
+    @abstractmethod
+    def products(self) -> UnitProducts:
+        """Products with all units."""
+
+    def apply(self, v: Array) -> Array:
+        """Compute O v: (P,) -> (M,).  Cost M P."""
+        return exact_sums.summed(self.products.terms(v))
+
+    def gram(self) -> Array:
+        """Compute O O^dagger: (M, M).  Cost: see the products."""
+        return self.products.gram()
+
+    def squared_norms(self) -> Array:
+        """Compute |O_s|^2 of each sample: (M,)."""
+        return exact_sums.summed(self.products.squared_norms())
 
 
 def double_of(xp: Any, array: Array) -> Any:

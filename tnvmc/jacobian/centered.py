@@ -10,8 +10,15 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tnvmc.backend.namespace import array_namespace, is_numpy
-from tnvmc.jacobian.base import JacobianBase, UnitJacobian, conj, dagger
-from tnvmc.jacobian.gram_operator import Call, CenteringTerms, GramOperator
+from tnvmc.jacobian.base import JacobianBase, LocalJacobian, conj, dagger
+from tnvmc.jacobian.distributed import DistributedJacobian
+from tnvmc.jacobian.gram_operator import (
+    Call,
+    CenteringTerms,
+    GramOperator,
+    result_of,
+    run_on_rank_0,
+)
 from tnvmc.jacobian.hstack import HStackJacobian
 
 Array = Any
@@ -196,12 +203,20 @@ class SharedSampleSpace(SampleSpace):
 
 def in_sample_space(a: CenteredJacobian, task: Callable[[SampleSpace], T]) -> T:
     """Carry out a task that needs products with A A^dagger, on all ranks that have a part of A."""
-    jacobian, on_host = a.jacobian, is_numpy(array_namespace(a.weight))
-    if not on_host or not isinstance(
-        jacobian, UnitJacobian
-    ):  # of several states, each on ranks by itself
+    jacobian = a.jacobian
+
+    def shared(call: Call) -> T:
+        return task(SharedSampleSpace(a, call))
+
+    if not is_numpy(array_namespace(a.weight)):
         return task(SampleSpace(a))
-    return jacobian.with_all_ranks(lambda call: task(SharedSampleSpace(a, call)))
+    if isinstance(jacobian, DistributedJacobian):
+        return jacobian.with_all_ranks(shared)
+    if isinstance(jacobian, LocalJacobian):
+        products, double = jacobian.products, np.result_type(jacobian.dtype, np.float64)
+        operator = GramOperator(products, len(products.units), a.shape[0], double)
+        return result_of(run_on_rank_0(operator, shared))
+    return task(SampleSpace(a))  # of several states, each on ranks by itself
 
 
 _LEAST_DIAGONAL = 1e-12

@@ -112,9 +112,10 @@ def plus(before: Covariance, a: CenteredJacobian, factor: float) -> Covariance:
         assert isinstance(before, DistributedTriangle)
         means = np.stack([a.mean(part) for part in range(a.parts)])
         return before.plus(jacobian, _Samples(means, a.weight), factor)
-    own = of_numbers(np.asarray(before), before.n)
-    assert isinstance(own, Triangle)
-    return own.plus(a.dense_rows(), factor)
+    if not isinstance(before, Triangle):
+        before = of_numbers(np.asarray(before), before.n)
+        assert isinstance(before, Triangle)
+    return before.plus(a.dense_rows(), factor)
 
 
 class _Samples(NamedTuple):

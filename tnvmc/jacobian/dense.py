@@ -21,6 +21,7 @@ from tnvmc.jacobian import exact_sums
 from tnvmc.jacobian.base import (
     Jacobian,
     JacobianBase,
+    LocalJacobian,
     UnitLayout,
     UnitProducts,
     conj,
@@ -30,7 +31,6 @@ from tnvmc.jacobian.base import (
     real_part,
     square_sums,
 )
-from tnvmc.jacobian.gram_operator import LocalJacobian
 
 Array = Any
 

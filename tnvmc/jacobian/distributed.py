@@ -28,7 +28,7 @@ from tnvmc.backend.process import (
 )
 from tnvmc.backend.ranks import Here, Place, Ranks, Resident
 from tnvmc.jacobian import exact_sums
-from tnvmc.jacobian.base import JacobianBase, UnitJacobian, UnitLayout, UnitProducts
+from tnvmc.jacobian.base import JacobianBase, UnitLayout, UnitProducts
 from tnvmc.jacobian.gram_operator import Call, GramOperator, follow_rank_0, result_of, run_on_rank_0
 from tnvmc.jacobian.hstack import HStackJacobian, HStackLayout
 
@@ -39,7 +39,7 @@ _FREED = 2**28  # bytes after which the system is given back what was freed
 
 
 @dataclass(frozen=True)
-class DistributedJacobian(UnitJacobian):
+class DistributedJacobian(JacobianBase):
     """A Jacobian on several ranks, seen from rank 0; see `JacobianBase`."""
 
     ranks: Ranks
@@ -98,7 +98,7 @@ class DistributedJacobian(UnitJacobian):
         return self.layout
 
     def with_all_ranks(self, task: Callable[[Call], T]) -> T:
-        """See `UnitJacobian.with_all_ranks`."""
+        """Carry out a task that calls methods of a `GramOperator` on all ranks; NumPy."""
         found = self.ranks.together(_with_operator, self.shares, threads_in_use(), Here(task))[0]
         result: T = result_of(found)
         return result

@@ -7,7 +7,6 @@ rows, which are dealt out: their number does not depend on the number of ranks, 
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +18,7 @@ from scipy.linalg import solve_triangular
 from tnvmc.backend.process import one_blas_thread, side_by_side
 from tnvmc.backend.ranks import ALONE, Ranks
 from tnvmc.jacobian import exact_sums
-from tnvmc.jacobian.base import UnitJacobian, UnitProducts, dagger
+from tnvmc.jacobian.base import UnitProducts, dagger
 
 Array = Any
 T = TypeVar("T")
@@ -200,30 +199,3 @@ class TaskError:
     """The error that a task on rank 0 ended with."""
 
     error: Exception
-
-
-class LocalJacobian(UnitJacobian):
-    """A Jacobian all of whose units are in this process."""
-
-    @property
-    @abstractmethod
-    def products(self) -> UnitProducts:
-        """Products with all units."""
-
-    def apply(self, v: Array) -> Array:
-        """Compute O v: (P,) -> (M,).  Cost M P."""
-        return exact_sums.summed(self.products.terms(v))
-
-    def gram(self) -> Array:
-        """Compute O O^dagger: (M, M).  Cost: see the products."""
-        return self.products.gram()
-
-    def squared_norms(self) -> Array:
-        """Compute |O_s|^2 of each sample: (M,)."""
-        return exact_sums.summed(self.products.squared_norms())
-
-    def with_all_ranks(self, task: Callable[[Call], T]) -> T:
-        """See `UnitJacobian.with_all_ranks`; here one rank has all."""
-        products, double = self.products, np.result_type(self.dtype, np.float64)
-        operator = GramOperator(products, len(products.units), self.shape[0], double)
-        return result_of(run_on_rank_0(operator, task))

@@ -15,8 +15,7 @@ import numpy as np
 
 from tnvmc.backend.namespace import array_namespace, is_numpy, to_host, to_namespace
 from tnvmc.backend.process import give_back_freed_memory
-from tnvmc.jacobian.base import UnitLayout, imaginary_part, real_part
-from tnvmc.jacobian.gram_operator import LocalJacobian
+from tnvmc.jacobian.base import LocalJacobian, UnitLayout, imaginary_part, real_part
 from tnvmc.jacobian.pieces import Pieces, SliceProducts, pieces_of, selected_spins
 
 Array = Any

@@ -164,12 +164,8 @@ class SR(Rule):
         moved = a.apply(direction)
         info: Info = {
             "space": space,
-            "method": solved.method,
-            "shift": solved.shift,
-            "rank": solved.rank,
-            "condition": solved.condition,
             "clipped": problem.clipped,
-            **_iterated(solved),
+            **{name: value for name, value in vars(solved).items() if value is not None},
             "metric_norm": float(xp.sqrt(xp.sum(xp.abs(moved) ** 2))),
             "slope": float(xp.sum(xp.real(xp.conj(problem.target) * moved))),
         }
@@ -257,13 +253,6 @@ def _matrix(a: CenteredJacobian, space: str, solver: Solver) -> tuple[Array | Co
     if is_numpy(array_namespace(a.weight)) and isinstance(solver, Cholesky):
         return (covariance := of_samples(a)), covariance.diagonal()
     return (whole := a.covariance()), diagonal(whole)
-
-
-def _iterated(solved: SolveInfo) -> Info:
-    """What an iteration reports."""
-    if solved.iterations is None or solved.residual is None:
-        return {}
-    return {"iterations": solved.iterations, "residual": solved.residual}
 
 
 def _effective_rows(a: CenteredJacobian) -> float:
