@@ -59,7 +59,6 @@ from tnvmc.estimate.statistics import (
     difference,
     effective_samples,
     estimate_samples,
-    ratio,
 )  # fmt: skip
 from tnvmc.operators.spin import SIGMA_Z
 from tnvmc.sampling import streams
@@ -157,13 +156,6 @@ def of_blocks(group: Group) -> Judged:
         blocks.add(part.reshape(-1, 1), None, group.n_walkers)
     mean, error = blocks.derive()
     return Judged(mean[0] - group.exact, error[0], codes_of(blocks.diagnostics()))
-
-
-def of_ratio(group: Group) -> Judged:
-    """The ratio of the values to 4 + their square."""
-    below = 4.0 + group.values**2
-    found = ratio(group.values + 2.0, below)
-    return _judged(found, group)
 
 
 def of_difference(group: Group) -> Judged:
@@ -437,11 +429,8 @@ def synthetic() -> list[Synthetic]:
             (1024, 1, 1024.0, "told"),
         ]
     ]  # fmt: skip
-    mean_square = 1.0
     return [
         *found,
-        Synthetic("ratio, tau 2, 32 walkers of 64", (64, 32), rho_of(2), judge=of_ratio,
-                  exact=2.0 / (4.0 + mean_square)),
         Synthetic("difference, tau 2, 16 walkers of 64", (64, 16), rho_of(2),
                   judge=of_difference, exact=1.0),
         Synthetic("blocks, tau 2, 64 walkers of 16", (16, 64), rho_of(2), judge=of_blocks),

@@ -17,7 +17,6 @@ from tnvmc.estimate.statistics import (
     binning,
     difference,
     estimate,
-    ratio,
     v_score,
 )
 
@@ -198,30 +197,6 @@ def test_any_shape_and_any_ties(values: np.ndarray) -> None:
     assert math.isfinite(found.error) == (values.size > 1)
     unmeasured = values.shape[0] < 2 or (values.shape[0] < 4 and values.shape[1] == 1)
     assert math.isnan(found.r_hat) == unmeasured
-
-
-def test_ratio_of_correlated_means() -> None:
-    """Coverage of <a>/<b> with noise shared by a and b, correlated along the chains."""
-    hits, errors, values = [], [], []
-    for run in ar1(64, 32, 0.5, seed=11, repeats=300):
-        a, b = 2.0 + run + 0.1 * run**2, 4.0 + run
-        found = ratio(a, b)
-        hits.append(abs(found.mean - 2.1 / 4.0) < found.error)
-        errors.append(found.error)
-        values.append(found.mean)
-    assert 0.6 < np.mean(hits) < 0.76
-    assert np.mean(errors) == pytest.approx(np.std(values), rel=0.12)
-
-
-def test_ratio_reweights() -> None:
-    """Samples of one normal distribution, mean of another: <x> = 0.3 from w = p'/p."""
-    x = np.random.default_rng(12).normal(size=(256, 64))
-    w = np.exp(0.3 * x)
-    found = ratio(w * x, w)
-    assert found.mean == pytest.approx(0.3, abs=5 * found.error)
-    assert found.error == pytest.approx(math.sqrt(found.variance / x.size), rel=0.2)
-    with pytest.raises(ValueError, match="averages to exactly 0"):
-        ratio(x, 0 * x)
 
 
 def test_difference_knows_what_is_shared() -> None:

@@ -27,7 +27,7 @@ class Blocks:
     blocks, one for each walker, which must then be longer than the autocorrelation time.
     Errors are by the jackknife over blocks: for a linear function of the means, such as a structure
     factor, that is the scatter of its values in the blocks, correlations between terms included,
-    widened as that of `scatter.error_of_mean`.  Where whole walkers, few as they are, scatter more
+    widened as that of `mixing.error_of_mean`.  Where whole walkers, few as they are, scatter more
     than blocks of their chains allow, the error is theirs.
 
     `exact` samples enumerate all configurations: errors are 0.  Memory: blocks times T numbers.
@@ -146,10 +146,7 @@ class Blocks:
         Source: B. Efron, The jackknife, the bootstrap and other resampling plans (1982).
         """
 
-        def identity(means: np.ndarray) -> np.ndarray:
-            return means
-
-        apply = identity if function is None else function
+        apply = np.asarray if function is None else function
         mean, without = self._without()
         whole = np.asarray(apply(mean))
         if self.exact:

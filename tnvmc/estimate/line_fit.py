@@ -180,14 +180,8 @@ def on_plateau(energies: Sequence[float], errors: Sequence[float]) -> bool:
     if n < 2:
         return False
     sizes = np.asarray(errors, dtype=float)
-    noisy = bool((sizes > 0).all())
-    weights = sizes**-2.0 if noisy else np.ones(n)
-    sigma = 1.0 / math.sqrt(float(weights.sum())) if noisy else 0.0
-    steps, values = np.arange(n, dtype=float), np.asarray(energies, dtype=float)
-    off = steps - np.average(steps, weights=weights)
-    values = values - np.average(values, weights=weights)
-    slope = float((weights * off * values).sum() / (weights * off**2).sum())
-    return -slope * n < sigma
+    sigma = 1.0 / math.sqrt(float((sizes**-2.0).sum())) if (sizes > 0).all() else 0.0
+    return -fit_line(range(n), energies, errors).slope * n < sigma
 
 
 def cost(line: Mapping[str, Any]) -> float:

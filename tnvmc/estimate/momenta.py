@@ -188,17 +188,11 @@ def structure_factor(lattice: Lattice, correlations: np.ndarray) -> np.ndarray:
     return np.asarray(factor / lattice.n_sites)
 
 
-def staggered_square(lattice: Lattice, correlations: np.ndarray) -> float:
-    """1/N^2 sum_ij +-<A_i A_j>, + for sites of the same sublattice, - for the others."""
-    sign = staggering(lattice)
-    return float(sign @ correlations @ sign) / lattice.n_sites**2
-
-
 def staggering(lattice: Lattice) -> np.ndarray:
     """+1 or -1 for every site, by sublattices: (N,); (-1)^(row + column) on grids.
 
     Raises:
-        ValueError: there are no two sublattices; `lattice.colouring.colouring` tells why.
+        ValueError: there are no two sublattices; `lattice.permutations.colouring` tells why.
     """
     found = colouring(lattice)
     if found.sublattice is None:

@@ -24,6 +24,7 @@ from tnvmc.ansatz.metropolis import local_states
 from tnvmc.ansatz.protocol import Snapshot, Targets
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.lattice.lattice import Patch
+from tnvmc.operators.local_term import replacement_of
 from tnvmc.operators.spin import exchange_matrix, kron
 from tnvmc.operators.term import Operator, Term
 
@@ -57,7 +58,8 @@ class LocalTerms:
     @cached_property
     def targets(self) -> dict[Patch, np.ndarray]:
         """The replacements whose ratios `values` needs, for each patch that has any."""
-        return merged_targets(_TermTargets(term) for term in self.terms)
+        tables = ((term.sites, replacement_of(term.matrix)) for term in self.terms)
+        return _merged({sites: table.targets} for sites, table in tables if table is not None)
 
     def values(self, snapshot: Snapshot, targets: Targets) -> Array:
         """Local values <s|h|psi> / <s|psi> of every term, (M, T).
@@ -138,9 +140,13 @@ def merged_targets(observables: Iterable[Observable]) -> dict[Patch, np.ndarray]
 
     Equal tables are one array, so that an ansatz can tell.
     """
+    return _merged(observable.targets for observable in observables)
+
+
+def _merged(sets: Iterable[Targets]) -> dict[Patch, np.ndarray]:
     asked: dict[Patch, list[np.ndarray]] = {}
-    for observable in observables:
-        for patch, table in observable.targets.items():
+    for targets in sets:
+        for patch, table in targets.items():
             asked.setdefault(patch, []).append(np.asarray(table))
     known: dict[bytes, np.ndarray] = {}
     merged = {}
@@ -200,27 +206,6 @@ def at_fixed_magnetisation(terms: LocalTerms) -> LocalTerms:
 
 
 _NO_TABLE = np.full((1, 0), -1, dtype=np.int64)
-
-
-@dataclass(frozen=True)
-class _TermTargets:
-    """One term as something that asks for replacements."""
-
-    term: Term
-
-    @property
-    def targets(self) -> dict[Patch, np.ndarray]:
-        connected = _off_diagonal(self.term.matrix) != 0
-        width = int(connected.sum(axis=1).max())
-        if width == 0:
-            return {}
-        table = np.full((len(connected), width), -1, dtype=np.int64)
-        for state, row in enumerate(connected):
-            table[state, : row.sum()] = np.flatnonzero(row)
-        return {self.term.sites: table}
-
-    def values(self, snapshot: Snapshot, targets: Targets) -> Array:
-        raise NotImplementedError
 
 
 def _union(tables: Sequence[np.ndarray]) -> np.ndarray:

@@ -227,25 +227,6 @@ def _enumerated(values: np.ndarray, weight: np.ndarray) -> Estimate:
     return Estimate(mean, 0.0, variance, 0.5, 1.0, n_samples)
 
 
-def ratio(numerator: Array, denominator: Array, n_walkers: int = 1) -> Estimate:
-    """Estimate <numerator> / <denominator> from samples of both, (M,) or (n_draws, W).
-
-    Error by binning of the linearised ratio (a - R b) / <b>, so that correlations between the two
-    and along the chains count; the bias of order 1/M stays.  Reweighted samples: ``ratio(w * x,
-    w)``, whose `variance` over `n_samples` shows what the weights cost.
-
-    Raises ValueError where the denominator averages to 0.
-    """
-    a, b = (np.asarray(_series(x, n_walkers).real, dtype=float) for x in (numerator, denominator))
-    below = float(b.mean())
-    if below == 0:
-        raise ValueError("ratio: the denominator averages to exactly 0; are all weights zero?")
-    with np.errstate(over="ignore", invalid="ignore"):
-        value = float(a.mean()) / below
-        linear = (a - value * b) / below
-    return replace(estimate(linear, a.shape[1]), mean=value)
-
-
 def weighted_estimate(values: Array, weight: Array, n_walkers: int = 1) -> Estimate:
     """Estimate the mean sum(w x) / sum(w) of weighted samples, (M,) or (n_draws, W) both.
 

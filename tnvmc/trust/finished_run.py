@@ -33,9 +33,7 @@ APART = 4.0
 _RELATIVE = 1e-6  # of the energy: what counts as sigma where there is none (enumeration)
 _EVEN_WEIGHTS = 0.5  # effective part of the samples of a chi scan, at least
 _WORSE = 4.0  # errors of both, that the end may lie above the beginning
-_VAGUE = (
-    5.0  # sigma that the error of the first step may be, before a rise of the energy is lost in it
-)
+_VAGUE = 5.0  # sigma that the error of the first step may be before a rise is lost in it
 _FEW_SAMPLES = 64  # of a step
 _BEYOND_BOUND = 1.5  # times the largest energy that a state can have: no noise of a mean
 _BEYOND_FINAL = 100.0  # times the measured energy, where that bound is not known
@@ -55,9 +53,13 @@ def diagnose(result: Json, history: Sequence[Json], found: Json) -> list[Diagnos
     """
     if result["energy"] is None:
         return [*_exploded(result, history), *unstable(history)]
+    double_layer = []
+    if (layers := found.get("double_layer")) is not None:
+        energy = result["energy"], result["energy_error"]
+        double_layer = [agreement(layers, *energy, result["n_sites"])]
     return [
         *_chi(result, found["chi"]),
-        *_double_layer(result, found.get("double_layer")),
+        *double_layer,
         *_steps(result, history),
         *_samples(result),
         *_bond_dimension(result, found["bond_dimension"]),
@@ -142,12 +144,6 @@ def _chi(result: Json, points: Sequence[Json]) -> Iterator[Diagnostic]:
             return
     values = {"largest_chi": largest, "next_chi": math.ceil(1.5 * largest), "too_small": too_small}
     yield Diagnostic("chi_not_enough", "open", values)
-
-
-def _double_layer(result: Json, found: Json | None) -> Iterator[Diagnostic]:
-    """Compare the measured energy with that of the double layer."""
-    if found is not None:
-        yield agreement(found, result["energy"], result["energy_error"], result["n_sites"])
 
 
 def _steps(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
@@ -313,7 +309,7 @@ def _start_is_vague(result: Json, line: Json, rise: float) -> bool:
     With more of them the comparison of the iterates, or the steps themselves, would have shown it.
     """
     n_samples = result["config"].get("sampler", {}).get("n_samples")
-    if not isinstance(n_samples, int) or n_samples >= _FEW_SAMPLES:
+    if not n_samples or n_samples == "auto" or n_samples >= _FEW_SAMPLES:
         return False
     error = math.hypot(sigma(result), line["energy_error"])
     return line["energy_error"] > _VAGUE * sigma(result) and rise > -SIGNIFICANT * error

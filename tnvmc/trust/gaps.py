@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 from tnvmc.estimate.diagnostic import Diagnostic, Status
 from tnvmc.shown import Shown, Table, with_error
@@ -17,35 +17,10 @@ within a factor of two."""
 SIGNIFICANT = 3.0
 """Errors of a gap beyond which its sign, or a bias, counts as seen."""
 
+MeasuredEnergy = Any
+"""A `Measurement`, or what has its energy, energy_error, variance, v_score, n_sites and units."""
+
 _RELATIVE = 1e-6  # of the energy: what counts as an error where there is none (enumeration)
-
-
-class MeasuredEnergy(Protocol):
-    """An energy with what tells how good it is; a `Measurement` is one."""
-
-    @property
-    def energy(self) -> float:
-        """The total."""
-
-    @property
-    def energy_error(self) -> float:
-        """Its standard error."""
-
-    @property
-    def variance(self) -> float:
-        """Of the local energy."""
-
-    @property
-    def v_score(self) -> float:
-        """See `estimate.statistics.v_score`."""
-
-    @property
-    def n_sites(self) -> int:
-        """Number of sites."""
-
-    @property
-    def units(self) -> str:
-        """Of the energy."""
 
 
 @dataclass(frozen=True, repr=False)
