@@ -16,7 +16,7 @@ from tnvmc.operators.term import NonHermitian, Operator
 from tnvmc.settings.build import build_ansatz
 from tnvmc.settings.config import build_operator
 from tnvmc.settings.load import validate
-from tnvmc.settings.operator_file import read_operator, read_operators
+from tnvmc.settings.operator_file import read_operator
 from tnvmc.settings.problems import ConfigError
 
 BONDS = [[0, 1], [2, 1], [0, 3], [5, 2], [3, 4], [4, 5]]
@@ -166,13 +166,13 @@ def test_a_file_that_cannot_be(tmp_path: Path, text: str, told: str) -> None:
 
 def test_what_is_not_hermitian_has_two_parts(tmp_path: Path) -> None:
     (tmp_path / "hop.toml").write_text('[[term]]\nops = "S+ S-"\nbonds = [[0, 3]]\n')
-    found = read_operators(tmp_path / "hop.toml", GRID)
+    found = read_operator(tmp_path / "hop.toml", GRID).hermitian_parts
     assert [part.name for part in found] == ["real part of hop", "imaginary part of hop"]
     expected = NonHermitian.from_products(GRID, [("S+ S-", [(0, 3)])])
     for part, same in zip(found, (expected.real, expected.imaginary), strict=True):
         assert np.array_equal(oracles.dense_hamiltonian(part), oracles.dense_hamiltonian(same))
     (tmp_path / "current.toml").write_text('[[term]]\nops = "S+ S- - S- S+"\nbonds = [[0, 3]]\n')
-    (only,) = read_operators(tmp_path / "current.toml", GRID)
+    (only,) = read_operator(tmp_path / "current.toml", GRID).hermitian_parts
     assert only.name == "imaginary part of current"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tnvmc.app.load_run import plan_of, require_finished, restored
+from tnvmc.app.stages import plan_of, require_finished, restored
 from tnvmc.session.vmc import converge
 from tnvmc.settings.load import load_in_place
 from tnvmc.storage.run_files import asks_the_same

@@ -18,7 +18,7 @@ import numpy as np
 
 from tnvmc._version import __version__
 from tnvmc.ansatz.protocol import chi_of
-from tnvmc.app.load_run import check_overrides, plan_of, restored
+from tnvmc.app.stages import check_overrides, plan_of, restored
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
@@ -33,7 +33,7 @@ from tnvmc.session.observables import description, for_pairs, measured_observabl
 from tnvmc.settings.build import chi_to_measure
 from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.load import load_in_place
-from tnvmc.settings.operator_file import read_operators
+from tnvmc.settings.operator_file import read_operator
 from tnvmc.settings.problems import ConfigError
 from tnvmc.settings.rules import check_symmetries
 from tnvmc.storage.files import read_plain, write_atomically
@@ -154,14 +154,16 @@ def measure_run(
 
 
 def _own_operators(asked: Asked, operator: Operator) -> tuple[Operator, ...]:
-    files = (
-        read_operators(Path(file), operator.lattice, operator.local_dim) for file in asked.operators
-    )
-    own = tuple(found for each in files for found in each)
+    """Those of the files, as "real part of NAME" and so on of one that is not Hermitian."""
+    own = [
+        part
+        for file in asked.operators
+        for part in read_operator(Path(file), operator.lattice, operator.local_dim).hermitian_parts
+    ]
     names = [found.name for found in own]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ConfigError(f"--operator: two files name their operator '{twice[0]}'; rename one")
-    return own
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ConfigError(f"--operator: two files name their operator '{min(twice)}'; rename one")
+    return tuple(own)
 
 
 def _restored(path: Path, settings: Settings, operator: Operator) -> tuple[Method, State, Judged]:

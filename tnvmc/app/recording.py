@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic, perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -61,18 +61,45 @@ _SECONDS_BETWEEN_CHECKPOINTS = 60.0
 _TIMES_ITS_OWN = 30.0  # an averaged S may be a GiB, and take as long as a step
 
 
-class Recorded(Protocol):
-    """A run of which a `Recorder` keeps the files."""
+class OneStage:
+    """A run as a `Recorder` takes it: of one VMC."""
 
-    @property
-    def vmc(self) -> Made:
-        """What makes the present step."""
+    done: tuple[Mapping[str, Any], ...] = ()  #: records of the stages that lie behind
 
-    def save(self, path: Path, provenance: Provenance | None = None) -> None:
-        """Write a checkpoint, atomically."""
+    def __init__(self, vmc: Made) -> None:
+        self.vmc: Any = vmc
 
-    def outcome(self, folder: Path, measured: Measured, provenance: Provenance) -> dict[str, Any]:
-        """Write the measured parameters, and give what result.json says of how the run ended."""
+    def save(
+        self,
+        path: Path,
+        provenance: Provenance | None = None,
+        point: Iterate | None = None,
+        ended: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        """Write a checkpoint, atomically: of the present state, or of a point that was measured.
+
+        `ended` is the record of the stage that ends there, if one does.
+        """
+        state, identity = self.vmc.state, checkpoint.identity(self.vmc.method)
+        if point is not None:
+            state = replace(state, here=point, good=None)
+        checkpoint.save(path, state, identity, (*self.done, *ended), provenance)
+
+    def stopped(self) -> str | None:
+        """Say what ended the steps: "plateau", "seconds" or "steps"."""
+        return "steps"
+
+    def outcome(
+        self, folder: Path, measured: Measured, provenance: Provenance | None = None
+    ) -> dict[str, Any]:
+        """Write the measured parameters as measured.h5, where the checkpoint has others, and give
+        what result.json says of how the run ended.
+        """
+        if measured.point.theta is self.vmc.state.here.theta:
+            (folder / MEASURED).unlink(missing_ok=True)  # of an earlier measurement
+        else:
+            self.save(folder / MEASURED, provenance, measured.point)
+        return {"stopped": self.stopped()}
 
 
 class Recorder:
@@ -82,7 +109,7 @@ class Recorder:
     seconds, after thirty times as long.
     """
 
-    def __init__(self, run: Recorded, folder: RunFolder) -> None:
+    def __init__(self, run: OneStage, folder: RunFolder) -> None:
         self._run, self._folder = run, folder
         self.saved_step: int | None = None
         self._saved_at, self._took = 0.0, 0.0
@@ -138,16 +165,6 @@ def scanned(vmc: Made, measured: Measured) -> list[dict[str, Any]]:
     return scan_chi(measured, chis, vmc.method.sampler.threads).as_dicts() if chis else []
 
 
-def save_measured(vmc: Made, folder: Path, point: Iterate, provenance: Provenance | None) -> None:
-    """Write measured.h5, where other parameters were measured than those of the checkpoint."""
-    place = folder / MEASURED
-    if point.theta is vmc.state.here.theta:
-        place.unlink(missing_ok=True)  # of an earlier measurement
-        return
-    state = replace(vmc.state, here=point, good=None)
-    checkpoint.save(place, state, checkpoint.identity(vmc.method), provenance=provenance)
-
-
 def result_of(
     vmc: Made, config: Mapping[str, Any], measured: Measurement, reference: Reference
 ) -> dict[str, Any]:
@@ -180,23 +197,17 @@ def result_of(
 def growth_of_steps(state: State, history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Give the steps from which the numbers of samples and the chi that grow had other values."""
     told = {found["code"] for line in history for found in line.get("diagnostics") or ()}
-    kinds = (
+    found: dict[str, Any] = {}
+    for name, key, kind, code in (
         ("samples_of_steps", "n_samples", GrowingSamples, "samples_grown"),
         ("chi_of_steps", "chi", GrowingChi, "chi_grown"),
-    )
-    return {
-        name: _changes(history, key)
-        for name, key, kind, code in kinds
-        if state.controller(kind) is not None or code in told
-    }
-
-
-def _changes(history: Sequence[Mapping[str, Any]], key: str) -> list[dict[str, int]]:
-    found: list[dict[str, int]] = []
-    for line in history:
-        value = line.get(key)
-        if value is not None and (not found or found[-1][key] != value):
-            found.append({"step": line["step"], key: value})
+    ):
+        if state.controller(kind) is None and code not in told:
+            continue
+        values = [(line["step"], line[key]) for line in history if line.get(key) is not None]
+        before = [None, *(value for _, value in values)]
+        changes = zip(values, before, strict=False)
+        found[name] = [{"step": at, key: value} for (at, value), old in changes if value != old]
     return found
 
 
@@ -216,26 +227,11 @@ def draw_energy(folder: RunFolder, result: Mapping[str, Any]) -> None:
 START = "start.h5"
 """The parameters that a run began with, where they were given rather than made."""
 
-Path_ = str | os.PathLike[str]
-
-
-class _OneStage:
-    """A VMC as a `Recorder` takes it."""
-
-    def __init__(self, vmc: Made) -> None:
-        self.vmc = vmc
-
-    def save(self, path: Path, provenance: Provenance | None = None) -> None:
-        identity = checkpoint.identity(self.vmc.method)
-        checkpoint.save(path, self.vmc.state, identity, provenance=provenance)
-
-    def outcome(self, folder: Path, measured: Measured, provenance: Provenance) -> dict[str, Any]:
-        save_measured(self.vmc, folder, measured.point, provenance)
-        return {"stopped": "steps"}
-
 
 @contextmanager
-def recorded_steps(vmc: Made, out: Path_, steps: int) -> Iterator[Callable[[StepRecord], None]]:
+def recorded_steps(
+    vmc: Made, out: str | os.PathLike[str], steps: int
+) -> Iterator[Callable[[StepRecord], None]]:
     """Keep the steps of a block in a new folder, or in that of the run that this VMC goes on with.
 
     Also those before an exception.  Raises FolderError where the folder holds another run, or
@@ -245,7 +241,7 @@ def recorded_steps(vmc: Made, out: Path_, steps: int) -> Iterator[Callable[[Step
     with disk_errors(path):
         folder = _opened(vmc, path, vmc.state.step + steps)
     with folder:
-        recorder = Recorder(_OneStage(vmc), folder)
+        recorder = Recorder(OneStage(vmc), folder)
 
         def keep(record: StepRecord) -> None:
             with disk_errors(path):
@@ -263,7 +259,7 @@ def recorded_steps(vmc: Made, out: Path_, steps: int) -> Iterator[Callable[[Step
 
 @contextmanager
 def recorded_result(
-    vmc: Made, out: Path_, plan: MeasurementPlan
+    vmc: Made, out: str | os.PathLike[str], plan: MeasurementPlan
 ) -> Iterator[Callable[[Measured], Measured]]:
     """Judge what a block measures, keep it as result.json of the folder, and draw energy.png.
 
@@ -291,7 +287,7 @@ def recorded_result(
             reference = find_reference(vmc.operator, problem.magnetisation, group, lower)
             measured = judged(measured, lower, reference.bound)
             since = started - sum(line["seconds"] for line in folder.history())
-            recorder, scan = Recorder(_OneStage(vmc), folder), scanned(vmc, measured)
+            recorder, scan = Recorder(OneStage(vmc), folder), scanned(vmc, measured)
             recorder.finish(config, measured, scan, reference, since)
             return measured
 

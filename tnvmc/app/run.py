@@ -11,9 +11,8 @@ from time import perf_counter
 from typing import Any
 
 from tnvmc.ansatz.peps.sharing import shared_counts
-from tnvmc.app.load_run import lower_states, plan_of
 from tnvmc.app.recording import Recorder, draw_energy, scanned
-from tnvmc.app.stages import StagedRun
+from tnvmc.app.stages import StagedRun, lower_states, plan_of
 from tnvmc.backend.process import uninterrupted
 from tnvmc.backend.ranks import in_use, launched
 from tnvmc.report.console import (

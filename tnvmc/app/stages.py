@@ -1,10 +1,11 @@
-"""The way of a run through its stages: optimise, stop, measure, grow or cut.
+"""The way of a run through its stages: optimise, stop, measure, grow or cut; and runs of folders.
 
 A run without [[stage]] is one stage, of which no record is kept.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,18 +19,31 @@ from tnvmc.ansatz.peps.starts.other_sizes import of_next_stage
 from tnvmc.ansatz.peps.starts.simple_update import SimpleUpdateInfo
 from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.ansatz.wrappers.symmetrised import inner_state
-from tnvmc.app.recording import save_measured
+from tnvmc.app.recording import OneStage
 from tnvmc.backend.process import uninterrupted
 from tnvmc.estimate.line_fit import reached
+from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.schedules import Schedule
+from tnvmc.sampling.configurations import sector_of
+from tnvmc.sampling.problem import Point
 from tnvmc.session.vmc import VMC
 from tnvmc.settings.build import build_ansatz, build_arguments, build_theta
-from tnvmc.settings.config import Settings, measured_chi
+from tnvmc.settings.config import Settings, build_operator, measured_chi
+from tnvmc.settings.load import load_in_place
+from tnvmc.settings.problems import ConfigError
 from tnvmc.settings.stages import Stage, stages_of
-from tnvmc.storage.hdf5 import StateFileError
-from tnvmc.storage.run_files import orthogonal_hashes
+from tnvmc.storage.hdf5 import StateFileError, read_provenance, read_stages
+from tnvmc.storage.identity import differences
+from tnvmc.storage.run_files import Run, is_finished, orthogonal_hashes, read_run
 from tnvmc.storage.run_folder import (
+    CHECKPOINT,
+    CONFIG,
+    MEASURED,
+    RESULT,
+    FolderError,
+    check_run_folder,
+    check_tied,
     stage_file,
 )
 from tnvmc.storage.seals import Provenance
@@ -37,8 +51,9 @@ from tnvmc.trust.energies import judged
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.controllers import GrowingChi, GrowingSamples
 from tnvmc.vmc.core import Iterate, State
+from tnvmc.vmc.measured_iterate import measured_iterate
 from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
-from tnvmc.vmc.orthogonal import LowerState
+from tnvmc.vmc.orthogonal import LowerState, largest_change_by_a_site, repeated
 from tnvmc.vmc.results import Measurement, StepRecord, finite_or_none
 
 Array = Any
@@ -47,7 +62,7 @@ Record = Mapping[str, Any]
 _BRIEFLY = 4  # samples of the measurement that ends a stage, in those of a step
 
 
-class StagedRun:
+class StagedRun(OneStage):
     """The stages of one run; `vmc` works on the present one.
 
     Args:
@@ -72,6 +87,7 @@ class StagedRun:
         blank: bool = False,
     ) -> None:
         self.stages = stages_of(settings)
+        self.done = tuple(done)
         if len(done) >= len(self.stages):
             raise StateFileError(
                 f"the run is in stage {len(done) + 1}, the settings have {len(self.stages)}; "
@@ -79,12 +95,12 @@ class StagedRun:
             )
         self.staged = settings.stage is not None
         self.operator = operator
-        self.done = tuple(done)
         self.lines: list[Record] = []  # of history.jsonl, those of the present stage
         self.seconds = 0.0  #: that those steps took
         self.lower = lower
         self._evolution: SimpleUpdateInfo | None = None
-        self.vmc = self._first_vmc(blank)
+        self._evolution_seconds = 0.0
+        self.vmc: VMC = self._first_vmc(blank)
 
     @property
     def stage(self) -> Stage:
@@ -134,10 +150,9 @@ class StagedRun:
             StateFileError: see `tnvmc.vmc.checkpoint.load`; or an [[orthogonal]] run has changed.
         """
         named = self.stage.settings.orthogonal or ()
-        for number, (each, before) in enumerate(
-            zip(named, orthogonal_hashes(path), strict=False), 1
-        ):
-            if self.lower[number - 1].fingerprint != before:
+        of_each = zip(named, self.lower, orthogonal_hashes(path), strict=False)
+        for number, (each, lower, before) in enumerate(of_each, 1):
+            if lower.fingerprint != before:
                 raise StateFileError(
                     f"{path.parent}: orthogonal.{number}.run = {each.run!r} holds another state "
                     "than the one that this run was kept orthogonal to: it went on, or is another "
@@ -152,12 +167,8 @@ class StagedRun:
         self.lines = [line for line in history if line.get("stage", number) == number]
         self.seconds = sum(line["seconds"] for line in self.lines)
 
-    def save(self, path: Path, provenance: Provenance | None = None) -> None:
-        """Write a checkpoint, atomically; `provenance` says of which run, here and below."""
-        self._write(path, self.done, provenance)
-
     def stopped(self) -> str | None:
-        """Say what ends the stage, "plateau", "seconds" or "steps"; None while it goes on."""
+        """Say what ends the present stage; None while it goes on."""
         if self._evolution is not None:
             return "plateau" if self._evolution.converged else "steps"
         if reached(self.lines, self.stage.plateau):
@@ -185,35 +196,31 @@ class StagedRun:
 
     def next_stage(self, folder: Path, provenance: Provenance | None = None) -> Record:
         """Measure the present stage, keep its end as stage-K.h5, go on to the next; its record."""
-        own = self.stage.settings
-        chi = measured_chi(self._chi)
+        own, state = self.stage.settings, self.vmc.state
         plan = MeasurementPlan(
-            _BRIEFLY * self._n_samples, chi, own.measure.n_burn,
+            _BRIEFLY * self._n_samples, measured_chi(self._chi), own.measure.n_burn,
             symmetries=tuple(own.measure.symmetrise),
         )  # fmt: skip
-        state, lower = self.vmc.state, self.vmc.method.orthogonal_to
-        measured = judged(measure(self.vmc.method, state, plan), lower, final=False)
+        measured = judged(measure(self.vmc.method, state, plan), self.lower, final=False)
         point, record = measured.point, self._record(measured.measurement)
         vmc, lost = self._next_vmc(self.stages[len(self.done) + 1], point, state.step)
-        done = (*self.done, record if lost is None else {**record, "lost_weight": lost})
-        self._write(folder / stage_file(self.stage.number), done, provenance, point)
+        if lost is not None:
+            record["lost_weight"] = lost
+        self.save(folder / stage_file(self.stage.number), provenance, point, [record])
         with uninterrupted():
-            self.vmc, self.done, self.lines, self._evolution = vmc, done, [], None
-            self.seconds = 0.0
-        return done[-1]
+            self.vmc, self.done = vmc, (*self.done, record)
+            self.lines, self.seconds, self._evolution = [], 0.0, None
+        return record
 
     def outcome(
         self, folder: Path, measured: Measured, provenance: Provenance | None = None
     ) -> dict[str, Any]:
-        """Write what was measured as stage-K.h5, without stages as measured.h5 where it is not that
-        of the checkpoint, and give what result.json says of the stages.
-        """
+        """As that of one stage; with stages the measured parameters are stage-K.h5."""
         if not self.staged:
-            save_measured(self.vmc, folder, measured.point, provenance)
-            return {"stopped": self.stopped()}
-        stages = [*self.done, self._record(measured.measurement)]
-        self._write(folder / stage_file(self.stage.number), stages, provenance, measured.point)
-        return {"stopped": self.stopped(), "stages": stages}
+            return super().outcome(folder, measured, provenance)
+        record = self._record(measured.measurement)
+        self.save(folder / stage_file(self.stage.number), provenance, measured.point, [record])
+        return {"stopped": self.stopped(), "stages": [*self.done, record]}
 
     def _record(self, measured: Measurement) -> dict[str, Any]:
         """Give what result.json says of the present stage."""
@@ -242,12 +249,11 @@ class StagedRun:
         settings = self.stage.settings
         ansatz: Any = build_ansatz(settings, self.operator)
         seed = settings.run.seed
-        self._evolution_seconds = 0.0
         if self.stage.kind == "simple_update":
-            inner: Any = inner_state(ansatz)
             started = perf_counter()
-            n_steps = self.stage.evolve
-            theta, self._evolution = from_simple_update(inner, self.operator, seed, n_steps)
+            inner: Any = inner_state(ansatz)
+            evolved = from_simple_update(inner, self.operator, seed, self.stage.evolve)
+            theta, self._evolution = evolved
             if settings.ansatz.symmetrise:
                 theta = ansatz.with_share(theta, seed)
             self._evolution_seconds = perf_counter() - started
@@ -306,14 +312,112 @@ class StagedRun:
         """Let a schedule fall with the time used, where the steps alone would leave it behind."""
         return lambda step: schedule(max(step, int(steps * self._time_used)))
 
-    def _write(
-        self,
-        path: Path,
-        done: Sequence[Record],
-        provenance: Provenance | None,
-        point: Iterate | None = None,
-    ) -> None:
-        state = self.vmc.state
-        if point is not None:
-            state = replace(state, here=point, good=None)
-        checkpoint.save(path, state, checkpoint.identity(self.vmc.method), done, provenance)
+
+def check_overrides(path: Path, overrides: Sequence[str]) -> None:
+    """Raise `FolderError` for changes of sections that would make another state."""
+    for override in overrides:
+        if override.split(".")[0].strip() not in ("measure", "run"):
+            told = "a state that was made takes changes of [measure] and [run] only"
+            raise FolderError(f"{path}: {override!r}: {told}")
+
+
+def plan_of(settings: Settings, n_samples: int | None, chi: int | None) -> MeasurementPlan:
+    """Give the plan of [measure], with this number of samples and chi."""
+    asked = settings.measure
+    return MeasurementPlan(n_samples, chi, asked.n_burn, asked.n_thin, tuple(asked.symmetrise))
+
+
+def restored(path: Path, settings: Settings, operator: Operator | None = None) -> StagedRun:
+    """Give the run in a folder as its checkpoint holds it, an archived one too, to look at.
+
+    Raises:
+        StateFileError: a damaged checkpoint, or one that does not fit the settings.
+    """
+    operator = build_operator(settings) if operator is None else operator
+    lower, done = lower_states(settings, operator), read_stages(path / CHECKPOINT)
+    run = StagedRun(settings, operator, lower, done, blank=True)
+    run.restore(path / CHECKPOINT, archived=True)
+    return run
+
+
+def require_finished(path: Path) -> Run:
+    """Give the files of a finished run; raise `FolderError` where there is none."""
+    check_run_folder(path)
+    run = read_run(path)
+    missing = [name for name in (RESULT, CHECKPOINT) if not (path / name).is_file()]
+    if missing or not is_finished(run):
+        what = "is damaged" if run.result is None else "is not that of its last step"
+        why = f"{missing[0]} is missing" if missing else f"{RESULT} {what}"
+        raise FolderError(
+            f"{path}: not a finished run ({why}); go on with it: tnvmc run --resume {path}"
+        )
+    return run
+
+
+def measured_point(path: Path, run: StagedRun, provenance: Provenance | None) -> Iterate:
+    """Give the parameters of result.json of a finished, restored run, as its folder keeps them.
+
+    `provenance` is that of its checkpoint.  Without the file they are chosen again, which another
+    version or machine might do otherwise.
+    """
+    vmc = run.vmc
+    kept = path / (stage_file(run.stage.number) if run.staged else MEASURED)
+    if not run.staged and not kept.is_file():
+        return vmc.state.here  # the last ones were measured
+    if not kept.is_file() or read_provenance(kept) != provenance:
+        return measured_iterate(vmc.method, vmc.state)[0]
+    return checkpoint.load(kept, checkpoint.identity(vmc.method), vmc.state, archived=True).here
+
+
+def lower_states(settings: Settings, operator: Operator) -> tuple[LowerState, ...]:
+    """Read the measured states of the runs that [[orthogonal]] names.
+
+    A run that is not there may lie beside the folder of this one, as the sectors of one file do.
+
+    Raises:
+        ConfigError: no finished run there, one that has found another problem's state, or this run
+            itself.
+    """
+    found: list[LowerState] = []
+    for number, each in enumerate(settings.orthogonal or (), 1):
+        key, path = f"orthogonal.{number}.run", Path(each.run)
+        beside = Path(settings.run.out or "").parent / path.name
+        if not (path / CONFIG).is_file() and (beside / CONFIG).is_file():
+            path = beside
+        if settings.run.out and path.resolve() == Path(settings.run.out).resolve():
+            raise ConfigError(f"{key} = {each.run!r}: is the folder of this run; name another one")
+        try:
+            found.append(_lower_state(path, settings, operator, each.penalty))
+        except (ValueError, FolderError) as error:
+            raise ConfigError(f"{key} = {each.run!r}: {error}") from None
+    if (pair := repeated(found)) is not None:
+        raise ConfigError(
+            f"orthogonal.{pair[1]}.run: holds the same state as orthogonal.{pair[0]}.run; the "
+            "third level is orthogonal to two different ones: leave one out, or name another run"
+        )
+    return tuple(found)
+
+
+def _lower_state(
+    path: Path, settings: Settings, operator: Operator, penalty: float | None
+) -> LowerState:
+    require_finished(path)
+    device, threads = json.dumps(settings.run.device), settings.run.threads
+    same = [f"run.device={device}", *([] if threads is None else [f"run.threads={threads}"])]
+    own = load_in_place(path, same)
+    found_for = build_operator(own)
+    apart = differences(own.as_dict()["hamiltonian"], settings.as_dict()["hamiltonian"])
+    if apart and fingerprint(found_for) != fingerprint(operator):
+        raise ValueError(
+            f"found for another Hamiltonian: {', '.join(apart)}; an excited state is orthogonal to "
+            "states of the same one"
+        )
+    run = restored(path, own, found_for)
+    vmc, point = run.vmc, measured_point(path, run, check_tied(path))
+    if penalty is None:
+        penalty = largest_change_by_a_site(operator)
+    at = Point(point.theta, point.configs)
+    lower = LowerState(vmc.problem, at, vmc.method.sampler, penalty)
+    sector = sector_of(operator, settings.sampler.magnetisation)
+    lower.check(replace(vmc.problem, operator=operator, magnetisation=sector))
+    return lower

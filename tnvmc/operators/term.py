@@ -122,6 +122,11 @@ class Operator(Arithmetic):
         """Whether some off-diagonal element has an imaginary part."""
         return any(np.iscomplexobj(r.elements) for r in self.replacements.values())
 
+    @property
+    def hermitian_parts(self) -> tuple[Operator, ...]:
+        """Itself; a `NonHermitian` has two."""
+        return (self,)
+
     @cached_property
     def conserves_magnetisation(self) -> bool:
         """Whether every off-diagonal element keeps the sum of local states (true if none is)."""
@@ -258,6 +263,11 @@ class NonHermitian(Arithmetic):
             for which, part in made.items()
         )
         return cls(real, imaginary)
+
+    @property
+    def hermitian_parts(self) -> tuple[Operator, ...]:
+        """A and B, without one that is zero."""
+        return tuple(part for part in (self.real, self.imaginary) if part.terms)
 
     @property
     def H(self) -> NonHermitian:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
 import warnings
@@ -12,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.protocol import Ansatz, chi_of, real_state
-from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
-from tnvmc.backend.arguments import level_of_caller, positive, real, refuse, shortly
+from tnvmc.ansatz.wrappers.symmetrised import inner_state
+from tnvmc.backend.arguments import level_of_caller, positive, real, refuse
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.process import available_cores
 from tnvmc.backend.ranks import Ranks, using_ranks
@@ -29,7 +30,7 @@ from tnvmc.sampling.configurations import (
     magnetisation_of,
     sector_of,
 )
-from tnvmc.sampling.problem import InSector, Point, Problem, Samples
+from tnvmc.sampling.problem import Point, Problem, Samples
 from tnvmc.sampling.workers import chunks
 from tnvmc.vmc import step
 from tnvmc.vmc.characters import check_inversion
@@ -48,81 +49,61 @@ LEAST_SHARE = 1e-12
 _FEW = 16  # walkers whose share is looked at: |G| amplitudes of each
 
 
-_CALL = "write VMC(operator, ansatz, sampler=Sampler(...), optimizer=SR(...), learning_rate=0.1)"
+_CALL = (
+    "write VMC(operator, ansatz, theta=theta, sampler=Sampler(...), optimizer=SR(...), "
+    "learning_rate=0.1)"
+)
+_STATE = (
+    "a wave function: PEPS(lattice, D=4), PEPS.from_quimb(network), FlaxAnsatz(lattice, module), "
+    "or another GenericAnsatz"
+)
+_PARTS = {
+    "ansatz": ("for_operator", _STATE),
+    "sampler": ("draw", "one, as Sampler(n_walkers=64)"),
+    "optimizer": ("unsolved", "one that inherits from Rule, as SR()"),
+}
+"""By part of a VMC a method that it has, and an example."""
 
 
-def check_parts(operator: Any, ansatz: Any, sampler: Any, optimizer: Any) -> None:
+def check_parts(operator: Any, **parts: Any) -> None:
     """Raise TypeError for a part of a VMC that is another object, with what to write instead."""
-    if not isinstance(ansatz, Ansatz):
-        example = "a wave function, as PEPS(lattice, D=4)"
-        raise refuse("VMC", "ansatz", ansatz, example, _to_state(ansatz))
+    for name, value in parts.items():
+        method, example = _PARTS[name]
+        if isinstance(value, type):
+            raise refuse("VMC", name, value, example, f"make one: {name}={value.__name__}(...)")
+        if value is not None and not hasattr(value, method):
+            raise refuse("VMC", name, value, example, _CALL)
     require_operator("VMC", "operator", operator)
-    for name, value, method, example in (
-        ("sampler", sampler, "draw", "one, as Sampler(n_walkers=64)"),
-        ("optimizer", optimizer, "unsolved", "one that inherits from Rule, as SR()"),
-    ):
-        is_class = isinstance(value, type)
-        if value is not None and (is_class or not hasattr(value, method)):
-            hint = f"make one: {name}={value.__name__}(...)" if is_class else _CALL
-            raise refuse("VMC", name, value, example, hint)
 
 
-def _to_state(value: Any) -> str:
-    """How to make a wave function of what was given in its place."""
-    origins = {each.__module__.split(".")[0] for each in type(value).__mro__}
-    if "quimb" in origins:
-        return "write peps, theta = PEPS.from_quimb(network), then VMC(operator, peps, theta=theta)"
-    if origins & {"flax", "netket"}:
-        return "write FlaxAnsatz(lattice, module)"
-    if isinstance(value, type):
-        return f"make one: {value.__name__}(lattice, ...)"
-    if isinstance(value, tuple):
-        return "give both: ansatz, theta = ...; then VMC(operator, ansatz, theta=theta)"
-    return f"{_CALL}; one of your own inherits from GenericAnsatz"
+def as_tuple(given: Any) -> tuple[Any, ...]:
+    """Give several things, or one, as a tuple."""
+    return tuple(given) if isinstance(given, list | tuple) else (given,)
 
 
 def as_parameters(ansatz: Ansatz, theta: Array) -> Array:
-    """Give parameters as an array; TypeError for tensors of a PEPS, a path and the like."""
-    if isinstance(theta, str | Path):
-        raise TypeError(
-            f"VMC: theta is the path {str(theta)!r}; write ansatz, theta = PEPS.load(path), or "
-            "theta=initial_parameters(ansatz, operator, kind=path)"
-        )
-    if isinstance(theta, tuple | list):
-        if len(theta) == 2 and isinstance(theta[0], Ansatz):
-            raise TypeError("VMC: theta is a pair (ansatz, theta); give the second of them")
-        if any(hasattr(each, "shape") and each.shape for each in theta):
-            raise TypeError(
-                "VMC: theta is a list of tensors, and must be one flat array; write "
-                "theta=ansatz.flatten(tensors)"
-            )
-        theta = np.asarray(theta)
+    """Give parameters (P,) as an array; TypeError or ValueError for what is none of this state."""
     if not hasattr(theta, "shape"):
-        raise TypeError(
-            f"VMC: theta must be an array of {ansatz.n_params} parameters, got {shortly(theta)}"
-        )
-    return theta
-
-
-def check_parameters(ansatz: Ansatz, theta: Array) -> None:
-    """Raise ValueError for parameters of another number, or not finite."""
-    xp = array_namespace(theta)
-    if not xp.isdtype(theta.dtype, ("real floating", "complex floating")):
-        raise ValueError(
-            f"VMC: theta holds {theta.dtype} and must hold floats; write theta.astype(float)"
-        )
+        with contextlib.suppress(ValueError):  # of rows of different lengths
+            theta = np.asarray(theta)
+    dtype, xp = getattr(theta, "dtype", None), array_namespace(theta)
+    if dtype is None or not xp.isdtype(dtype, ("real floating", "complex floating")):
+        example, hint = f"an array of {ansatz.n_params} floats", "ansatz, theta = PEPS.load(path)"
+        hint = f"write theta.astype(float), ansatz.flatten(tensors) or {hint}"
+        raise refuse("VMC", "theta", theta, example, hint)
     if tuple(theta.shape) != (ansatz.n_params,):
         raise ValueError(
             f"VMC: theta has shape {tuple(theta.shape)}, the ansatz has {ansatz.n_params} "
-            "parameters; were they made for another D or lattice?"
+            "parameters; were they made for another D or lattice? ansatz.flatten takes tensors"
         )
     if not math.isfinite(step.norm(theta)):
         raise ValueError("VMC: theta holds numbers that are not finite")
+    return theta
 
 
 def check_state(operator: Operator, ansatz: Ansatz, theta: Array, configs: Array) -> None:
     """Raise ValueError for a complex Hamiltonian of a real wave function, or a sum that cancels."""
-    if isinstance(ansatz, Symmetrised):
+    if ansatz.group is not None:
         check_inversion(operator, ansatz.group, configs)
         _check_share(ansatz, theta, configs)
     if not operator.is_complex:
@@ -148,13 +129,23 @@ def check_lattices(operator: Operator, ansatz: Ansatz) -> None:
         )
 
 
-def check_sector(operator: Operator | NonHermitian, magnetisation: int | None) -> None:
-    """Raise ValueError for an observable of another sector than that of the walkers."""
-    meant = getattr(operator, "magnetisation", None)
-    if None not in (meant, magnetisation) and meant != magnetisation:
+def check_observable(where: str, operator: Operator | NonHermitian, problem: Problem) -> None:
+    """Raise ValueError for an observable of other sites or of another sector than the walkers."""
+    lattice, local_dim = problem.operator.lattice, problem.operator.local_dim
+    if operator.lattice.grid != lattice.grid:
+        there, here = operator.lattice.size, lattice.size
+        raise ValueError(f"{where}: an operator on {there} sites, and a state on {here}")
+    if operator.local_dim != local_dim:
         raise ValueError(
-            f"VMC.expect: {operator.name} is on a Hilbert space of 2 Sz = {meant}, the walkers "
-            f"have {magnetisation}; make both from one Hilbert space"
+            f"{where}: an operator on {operator.local_dim} states a site, and a state on "
+            f"{local_dim}; give the operator local_dim={local_dim}"
+        )
+    if None not in (operator.magnetisation, problem.magnetisation) and (
+        operator.magnetisation != problem.magnetisation
+    ):
+        raise ValueError(
+            f"{where}: {operator.name} is on a Hilbert space of 2 Sz = {operator.magnetisation}, "
+            f"the walkers have {problem.magnetisation}; make both from one Hilbert space"
         )
 
 
@@ -173,7 +164,7 @@ def shares_tensors(ansatz: Ansatz) -> bool:
     return getattr(inner_state(ansatz), "shared", None) is not None
 
 
-def _check_share(ansatz: Symmetrised, theta: Array, configs: Array) -> None:
+def _check_share(ansatz: Any, theta: Array, configs: Array) -> None:
     """Raise ValueError for parameters whose sum over the group cancels at walkers (W, N)."""
     if not float(array_namespace(theta).max(array_namespace(theta).abs(theta))) > 0:
         return  # to be filled from a checkpoint
@@ -203,8 +194,12 @@ def check_restored(path: Path, operator: Operator, found: State, present: State)
 
 
 def check_sampler(sampler: Samples, ansatz: Ansatz, ranks: Ranks, moves: object) -> None:
-    """Raise ValueError for moves of a sampler that makes none, and for more ranks than walkers."""
-    if moves is not None and not isinstance(sampler, Sampler):
+    """Raise ValueError for moves of a sampler that makes none, and for more ranks than walkers.
+
+    Warns, on rank 0, of ranks without work, and of more threads than the machine has cores.
+    """
+    chains = sampler if isinstance(sampler, Sampler) else None
+    if moves is not None and chains is None:
         raise ValueError(
             f"VMC: moves are those of Markov chains, a {type(sampler).__name__} makes "
             "none; leave them out"
@@ -215,14 +210,9 @@ def check_sampler(sampler: Samples, ansatz: Ansatz, ranks: Ranks, moves: object)
             f"VMC: {sampler.n_walkers} walkers for {ranks.size} ranks (processes of mpiexec), and "
             "a walker stays on one; start fewer ranks, or raise n_walkers"
         )
-    _warn_of_ranks(sampler, ansatz, ranks)
-
-
-def _warn_of_ranks(sampler: Samples, ansatz: Ansatz, ranks: Ranks) -> None:
-    """Warn, on rank 0, of ranks without work, and of more threads than the machine has cores."""
     if ranks.size == 1 or ranks.rank:
         return
-    threads = getattr(sampler, "threads", None) or available_cores()
+    threads = sampler.threads or available_cores()
     if ranks.cores_here is not None and threads * ranks.on_this_machine > ranks.cores_here:
         warnings.warn(
             f"VMC: {ranks.on_this_machine} ranks with {threads} threads each on the "
@@ -230,15 +220,15 @@ def _warn_of_ranks(sampler: Samples, ansatz: Ansatz, ranks: Ranks) -> None:
             "threads (run.threads, Sampler(threads=...))",
             stacklevel=level_of_caller(),
         )
-    if not isinstance(sampler, Sampler):
+    if chains is None:
         return
     with using_ranks(ranks):
-        parts = chunks(sampler.n_walkers, ansatz, np, sampler.chunk)
+        parts = chunks(chains.n_walkers, ansatz, np, chains.chunk)
     if len(parts) < ranks.size:
         warnings.warn(
-            f"VMC: {sampler.n_walkers} walkers in {len(parts)} chunks leave "
+            f"VMC: {chains.n_walkers} walkers in {len(parts)} chunks leave "
             f"{ranks.size - len(parts)} of {ranks.size} ranks without samples to draw; give a "
-            f"chunk of at most {max(1, sampler.n_walkers // ranks.size)} walkers (sampler.chunk, "
+            f"chunk of at most {max(1, chains.n_walkers // ranks.size)} walkers (sampler.chunk, "
             "Sampler(chunk=...))",
             stacklevel=level_of_caller(),
         )
@@ -248,7 +238,7 @@ def start_configs(
     operator: Operator, sampler: Samples, given: Array | None, magnetisation: int | None, seed: int
 ) -> Array:
     """Give the configurations (W, N) to start from; ValueError for sectors that differ."""
-    asked = [magnetisation, sampler.magnetisation if isinstance(sampler, InSector) else None]
+    asked = [magnetisation, getattr(sampler, "magnetisation", None)]
     if given is not None:
         check_configs(operator, given, sampler.n_configs)
         sector_of(operator, *asked, magnetisation_of(operator, given))
@@ -263,7 +253,7 @@ def lower_states(given: Any, penalty: float | None, problem: Problem) -> tuple[L
         TypeError: neither a VMC, a `LowerState`, nor a list of them.
         ValueError: as `LowerState.check`; a penalty that is not positive; one state twice.
     """
-    several = given if isinstance(given, list | tuple) else (given,)
+    several = as_tuple(given)
     if penalty is None:
         penalty = largest_change_by_a_site(problem.operator) if several else 0.0
     elif not several:
@@ -272,11 +262,11 @@ def lower_states(given: Any, penalty: float | None, problem: Problem) -> tuple[L
         penalty = positive("VMC", "penalty", penalty)
     found = []
     for each in several:
-        if not isinstance(each, LowerState):
-            if not hasattr(each, "measured_theta"):
-                raise refuse("VMC", "orthogonal_to", each, "a VMC, or a list of them", "")
+        if hasattr(each, "measured_theta"):
             point = Point(each.measured_theta(), each.state.here.configs)
             each = LowerState(each.problem, point, each.method.sampler, penalty)
+        elif not hasattr(each, "check"):
+            raise refuse("VMC", "orthogonal_to", each, "a VMC, or a list of them")
         each.check(problem)
         found.append(each)
     if (pair := repeated(found)) is not None:
@@ -289,14 +279,11 @@ def lower_states(given: Any, penalty: float | None, problem: Problem) -> tuple[L
 
 def as_callbacks(given: Any) -> tuple[Callable[[Any], object], ...]:
     """Give the callbacks of a run: one, several or none; TypeError for what cannot be called."""
-    several = () if given is None else given
-    found = tuple(several) if isinstance(several, list | tuple) else (several,)
+    found = () if given is None else as_tuple(given)
     for each in found:
         if not callable(each):
-            raise TypeError(
-                f"VMC.run: callback must be a function of the record of a step, or a list of such "
-                f"functions, got {each!r}; to show progress write progress=True"
-            )
+            example = "a function of the record of a step, or a list of such functions"
+            raise refuse("VMC.run", "callback", each, example, "progress=True shows progress")
     return found
 
 
@@ -304,41 +291,26 @@ def rates(learning_rate: Any, rule: Rule) -> Rates | None:
     """Give the rates that were asked for, None for "auto"; TypeError, ValueError for others."""
     if learning_rate is None:
         learning_rate = "auto" if isinstance(rule, SR) else FIXED_RATE
-    if isinstance(learning_rate, str):
-        if learning_rate == "auto":
-            return None
-        raise ValueError(
-            "VMC: learning_rate must be a finite number, a function of the step or 'auto', got "
-            f"{learning_rate!r}"
-        )
-    if callable(learning_rate):
-        _require_step(learning_rate)
-        return Rates(learning_rate)
-    if isinstance(learning_rate, list | tuple):
-        raise ValueError(  # noqa: TRY004
-            "VMC: learning_rate is a list; give a function of the step, which gives one of them"
-        )
-    return Rates(real("VMC", "learning_rate", learning_rate, 0.0))
-
-
-def _require_step(schedule: Callable[..., Any]) -> None:
-    if isinstance(schedule, type):
-        raise TypeError(
-            f"VMC: learning_rate is {shortly(schedule)}; make one of it: {schedule.__name__}(...)"
-        )
+    if isinstance(learning_rate, str) and learning_rate == "auto":
+        return None
+    if not callable(learning_rate):
+        hint = "write a number, a function of the step, or 'auto'"
+        try:
+            return Rates(real("VMC", "learning_rate", learning_rate, 0.0))
+        except ValueError as error:
+            raise ValueError(f"{error}; {hint}") from None
     try:
-        inspect.signature(schedule).bind(0)
+        inspect.signature(learning_rate).bind(0)
     except ValueError:  # of a builtin, which tells nothing of itself
-        return
+        pass
     except TypeError:
-        raise TypeError(
-            "VMC: learning_rate must be a function of the step, as lambda step: 0.1 / (1 + step / "
-            f"50), got {shortly(schedule)}, which does not take one number"
-        ) from None
+        example = "a function of the step, as lambda step: 0.1 / (1 + step / 50)"
+        raise refuse("VMC", "learning_rate", learning_rate, example) from None
+    return Rates(learning_rate)
 
 
 def averaging(rule: Rule | None, ansatz: Ansatz, sampler: Samples) -> Rule:
-    """Give a rule, by default `AUTOMATIC`, that knows up to how many parameters it averages S."""
+    """Give a rule, by default `AUTOMATIC`, that knows the parameters up to which it averages S."""
     most = average.most_parameters(sampler.n_samples, shares_tensors(ansatz))
     return (AUTOMATIC if rule is None else rule).averaged(most)
 

@@ -1,26 +1,15 @@
-"""What surrounds a call of a VMC: the ranks that share it, what it shows, the folder that keeps it.
-
-Rich and the settings of files, which take longer to load than all else, are loaded when they are
-asked for.
-"""
+"""What surrounds a call of a VMC: the ranks that share it, and what it shows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
-from os import PathLike
 from typing import Any, TypeVar, cast
 
 from tnvmc.backend import host
 from tnvmc.backend.ranks import in_use, using_ranks
-from tnvmc.trust.energies import judged
-from tnvmc.vmc.core import Made
-from tnvmc.vmc.measurement import Measured, MeasurementPlan
 from tnvmc.vmc.results import StepRecord
-
-Out = str | PathLike[str] | None
-"""A folder that keeps a run."""
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -74,51 +63,25 @@ def _follow(of: Any, name: str) -> Any:
     return value
 
 
-def steps_recorded(
-    vmc: Made, out: Out, steps: int
-) -> AbstractContextManager[Callable[[StepRecord], None]]:
-    """Keep the steps of a block in a folder, if there is one."""
-    if out is None:
-        return nullcontext(lambda record: None)
-    from tnvmc.app import recording
-
-    return recording.recorded_steps(vmc, out, steps)
-
-
-def result_recorded(
-    vmc: Made, out: Out, plan: MeasurementPlan
-) -> AbstractContextManager[Callable[[Measured], Measured]]:
-    """Judge what a block measures, and keep it in the folder of the run, if there is one."""
-    if out is None:
-        return nullcontext(lambda measured: judged(measured, vmc.method.orthogonal_to))
-    from tnvmc.app import recording
-
-    return recording.recorded_result(vmc, out, plan)
-
-
 def steps_shown(
     progress: bool, steps: int, n_sites: int
 ) -> AbstractContextManager[Callable[[StepRecord], None]]:
     """Show steps inside a block, where that is asked for; compilations are told of anyway."""
     host.announce_compilation(_compiling)
-    if not progress:
-        return nullcontext(lambda record: None)
-    from tnvmc.report import live
-
-    return live.steps(steps, n_sites)
+    return _live().steps(steps, n_sites) if progress else nullcontext(lambda record: None)
 
 
 def work_shown(progress: bool) -> AbstractContextManager[None]:
     """Show what a block computes, where asked for; compilations are told of anyway."""
     host.announce_compilation(_compiling)
-    if not progress:
-        return nullcontext()
-    from tnvmc.report import live
-
-    return live.work()
+    return _live().work() if progress else nullcontext()
 
 
 def _compiling(dtype: str) -> None:
-    from tnvmc.report import live
+    _live().compiling(dtype)
 
-    live.compiling(dtype)
+
+def _live() -> Any:
+    from tnvmc.report import live  # it loads rich, which takes time
+
+    return live

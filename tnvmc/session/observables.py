@@ -15,17 +15,16 @@ from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic, warn_of
 from tnvmc.estimate.observable_set import ALL_PAIRS, ENERGY, ObservableSet
 from tnvmc.operators.foreign import as_operator
-from tnvmc.operators.term import NonHermitian, Operator, require_operator
+from tnvmc.operators.term import Operator, require_operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.sampling.problem import Point
-from tnvmc.session.arguments import check_sector
+from tnvmc.session.arguments import as_tuple, check_observable
 from tnvmc.session.calls import work_shown
-from tnvmc.session.vmc import VMC
 from tnvmc.shown import Shown, Table, drawn, with_error
 from tnvmc.trust.energies import of_level
 from tnvmc.trust.reference import Place
-from tnvmc.vmc.core import Method, controlled
+from tnvmc.vmc.core import Made, Method, controlled
 from tnvmc.vmc.measured_iterate import measured_iterate
 from tnvmc.vmc.measurement import MeasurementPlan, collect
 from tnvmc.vmc.results import finite_or_none
@@ -137,7 +136,7 @@ def _both(found: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def measure_observables(
-    vmc: VMC,
+    vmc: Made,
     n_samples: int | None = None,
     chi: int | None = None,
     pair_samples: int | None = None,
@@ -165,7 +164,7 @@ def measure_observables(
     Warns:
         UnreliableWarning: for each of its "diagnostics" that is a warning or an error.
     """
-    if not isinstance(vmc, VMC):
+    if not hasattr(vmc, "method"):
         raise refuse("measure_observables", "vmc", vmc, "a VMC, as VMC(operator, ansatz)")
     own = _checked(vmc, operators)
     if pair_samples is not None:
@@ -177,38 +176,26 @@ def measure_observables(
     return Observables(finite_or_none(found))
 
 
-def _checked(vmc: VMC, operators: Any) -> tuple[Operator, ...]:
+def _checked(vmc: Made, operators: Any) -> tuple[Operator, ...]:
     """The operators, those that are not Hermitian by their two parts."""
-    lattice, local_dim = vmc.operator.lattice, vmc.operator.local_dim
-    found: list[Operator] = []
-    for each in operators if isinstance(operators, list | tuple) else (operators,):
-        operator = as_operator(each, lattice)
-        if not isinstance(operator, NonHermitian):
-            require_operator("measure_observables", "each of operators", operator)
-        check_sector(operator, vmc.problem.magnetisation)
-        if operator.lattice.grid != lattice.grid:
-            there, here = operator.lattice.size, lattice.size
-            raise ValueError(f"measure_observables: an operator on {there}, and a state on {here}")
-        if operator.local_dim != local_dim:
-            raise ValueError(
-                f"measure_observables: an operator on {operator.local_dim} states a site, and a "
-                f"state on {local_dim}; give the operator local_dim={local_dim}"
-            )
-        parts: tuple[Operator, ...] = (operator,)
-        if isinstance(operator, NonHermitian):
-            parts = tuple(part for part in (operator.real, operator.imaginary) if part.terms)
-        for part in parts:
-            if part.name in {other.name for other in found}:
-                raise ValueError(
-                    f"measure_observables: two operators are named {part.name!r}; give them names, "
-                    "Operator.from_products(..., name=...)"
-                )
-            found.append(part)
+    where, found = "measure_observables", list[Operator]()
+    for each in as_tuple(operators):
+        operator = as_operator(each, vmc.operator.lattice)
+        if not hasattr(operator, "hermitian_parts"):
+            require_operator(where, "each of operators", operator)
+        check_observable(where, operator, vmc.method.problem)
+        found += operator.hermitian_parts
+    names = [each.name for each in found]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ValueError(
+            f"{where}: two operators are named {min(twice)!r}; give them names, "
+            "Operator.from_products(..., name=...)"
+        )
     return tuple(found)
 
 
 def _measured(
-    vmc: VMC, plan: MeasurementPlan, observables: ObservableSet, pair_samples: int | None
+    vmc: Made, plan: MeasurementPlan, observables: ObservableSet, pair_samples: int | None
 ) -> dict[str, Any]:
     method = controlled(vmc.method, vmc.state)
     point, diagnostics = measured_iterate(method, vmc.state)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -19,21 +21,14 @@ from tnvmc.backend.process import uninterrupted
 from tnvmc.estimate.diagnostic import warn_of
 from tnvmc.estimate.statistics import ComplexEstimate
 from tnvmc.operators.foreign import as_operator
-from tnvmc.operators.term import NonHermitian, Operator
+from tnvmc.operators.term import NonHermitian, Operator, require_operator
 from tnvmc.optimize.rule import Rule
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.sampling.moves import moves_for
 from tnvmc.sampling.problem import Problem, Samples
 from tnvmc.session import arguments
-from tnvmc.session.calls import (
-    Out,
-    collective,
-    result_recorded,
-    steps_recorded,
-    steps_shown,
-    work_shown,
-)
+from tnvmc.session.calls import collective, steps_shown, work_shown
 from tnvmc.trust.chi_scan import checked_chis, scan_chi
 from tnvmc.trust.double_layer import Convergence, When, chosen_chis, scan_double_layer
 from tnvmc.trust.energies import judged, of_steps
@@ -123,7 +118,7 @@ class VMC:
     ) -> None:
         self.ranks = ranks_of(comm)  # first: from here on an error of one rank ends all
         operator = as_operator(operator, getattr(ansatz, "lattice", None))
-        arguments.check_parts(operator, ansatz, sampler, optimizer)
+        arguments.check_parts(operator, ansatz=ansatz, sampler=sampler, optimizer=optimizer)
         arguments.check_lattices(operator, ansatz)
         ansatz = ansatz.for_operator(operator)
         self.operator, self.ansatz = operator, ansatz
@@ -141,21 +136,17 @@ class VMC:
         theta = arguments.as_parameters(ansatz, theta)
         xp = array_namespace(theta) if device is None else namespace_of(device)
         theta = to_namespace(theta, xp)
-        arguments.check_parameters(ansatz, theta)
         configs = arguments.start_configs(operator, sampler, configs, magnetisation, seed)
         configs = to_namespace(configs, xp)
         arguments.check_state(operator, ansatz, theta, configs)
+        n_params, follows = ansatz.n_params, schedule is None
         controllers = (
-            None if schedule else MeanOfIterates(theta, theta),
-            arguments.growing_samples(
-                n_samples, sampler, ansatz.n_params, follows=schedule is None
-            ),
+            MeanOfIterates(theta, theta) if follows else None,
+            arguments.growing_samples(n_samples, sampler, n_params, follows),
             arguments.growing_chi(chi, ansatz, sampler),
         )
-        self.state = State(
-            0, Iterate(theta, configs, rule.init(theta)),
-            controllers=tuple(each for each in controllers if each is not None),
-        )  # fmt: skip
+        here = Iterate(theta, configs, rule.init(theta))
+        self.state = State(0, here, controllers=tuple(each for each in controllers if each))
         sector = magnetisation_of(operator, configs)
         problem = Problem(ansatz, operator, operator.targets, table, seed, sector)
         self.method = Method(problem, sampler, rule, schedule or Rates(1.0))
@@ -195,7 +186,7 @@ class VMC:
         steps: int,
         callback: Callback | Sequence[Callback] | None = None,
         progress: bool = False,
-        out: Out = None,
+        out: str | PathLike[str] | None = None,
     ) -> History:
         """Make `steps` more steps and give their records: a list with columns and pictures.
 
@@ -221,17 +212,17 @@ class VMC:
         steps, n_sites = whole("VMC.run", "steps", steps, 0), self.operator.n_sites
         callbacks, stop = arguments.as_callbacks(callback), False
         records = History([], n_sites, self.operator.units)
-        with (
-            steps_recorded(self, out, steps) as keep,
-            steps_shown(progress, steps, n_sites) as show,
-        ):
+        recorded: Any = nullcontext(lambda record: None)
+        if out is not None:
+            recorded = _recording().recorded_steps(self, out, steps)
+        with recorded as keep, steps_shown(progress, steps, n_sites) as show:
 
             def observe(record: StepRecord) -> None:
                 nonlocal stop
                 keep(record)
                 answers = [each(record) for each in callbacks]
                 # Nothing else that is true: a function in one line gives back anything.
-                stop = any(isinstance(each, bool | np.bool_) and each for each in answers)
+                stop = any(type(each) in (bool, np.bool_) and each for each in answers)
 
             for _ in range(steps):
                 records.append(self.step(observe))
@@ -265,7 +256,7 @@ class VMC:
         symmetries: Sequence[str] = (),
         sampler: Samples | None = None,
         progress: bool = False,
-        out: Out = None,
+        out: str | PathLike[str] | None = None,
     ) -> Measurement:
         """Measure the energy of the present parameters; `state` stays as it is.
 
@@ -294,8 +285,11 @@ class VMC:
                 `tnvmc.trust.energies.judged`.
         """
         plan = MeasurementPlan(n_samples, chi, n_burn, n_thin, names_of(symmetries), sampler)
-        with result_recorded(self, out, plan) as keep, work_shown(progress):
-            found = keep(measure(self.method, self.state, plan)).measurement
+        recorded: Any = nullcontext(lambda measured: judged(measured, self.method.orthogonal_to))
+        if out is not None:
+            recorded = _recording().recorded_result(self, out, plan)
+        with recorded as keep, work_shown(progress):
+            found: Measurement = keep(measure(self.method, self.state, plan)).measurement
         warn_of(found.diagnostics, "VMC.measure")
         return found
 
@@ -332,13 +326,14 @@ class VMC:
             UnreliableWarning: as `measure`, but that the exact value is not known.
         """
         operator = as_operator(operator, self.operator.lattice)
-        arguments.check_sector(operator, self.problem.magnetisation)
         if isinstance(operator, NonHermitian):
             real, imaginary = (
                 self.expect(part, n_samples, chi, n_burn, progress)
                 for part in (operator.real, operator.imaginary)
             )
             return ComplexEstimate(real, imaginary)
+        require_operator("VMC.expect", "operator", operator)
+        arguments.check_observable("VMC.expect", operator, self.problem)
         plan = MeasurementPlan(n_samples, chi, n_burn)
         with work_shown(progress):
             found = expect(self.method, self.state, operator, plan)
@@ -399,6 +394,12 @@ class VMC:
         found = checkpoint.load(path, checkpoint.identity(self.method), self.state, archived)
         arguments.check_restored(path, self.operator, found, self.state)
         self.state = found
+
+
+def _recording() -> Any:
+    from tnvmc.app import recording  # it loads the settings of files, which takes time
+
+    return recording
 
 
 def converge(

@@ -48,22 +48,8 @@ class _File(Section):
     term: Annotated[list[dict[str, Any]], Field(min_length=1)]
 
 
-def read_operators(path: Path, lattice: Lattice, local_dim: int = 2) -> tuple[Operator, ...]:
-    """Read an operator for `tnvmc measure`, or the two Hermitian parts of one that is not.
-
-    They are called "real part of NAME" and "imaginary part of NAME".
-
-    Raises:
-        ConfigError: as `read_operator`.
-    """
-    operator = read_operator(path, lattice, local_dim)
-    if isinstance(operator, NonHermitian):
-        return tuple(part for part in (operator.real, operator.imaginary) if part.terms)
-    return (operator,)
-
-
 def read_operator(path: Path, lattice: Lattice, local_dim: int = 2) -> Operator | NonHermitian:
-    """Read an operator on a lattice; without a name it is called like its file.
+    """Read an operator for `tnvmc measure`; without a name it is called like its file.
 
     What ops make need not be Hermitian, a matrix must be.
 

@@ -27,7 +27,7 @@ from tnvmc.estimate.reliability import LEAST_CHANGED, Drawn, changed_part, doubt
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate_samples, v_score
 from tnvmc.operators.basis import count_states
 from tnvmc.operators.symmetry import NAMES
-from tnvmc.operators.term import Operator, require_operator
+from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
@@ -201,21 +201,8 @@ def _effective(seen: Observation) -> dict[str, Any]:
 
 
 def expect(method: Method, state: State, operator: Operator, plan: MeasurementPlan) -> Expectation:
-    """Estimate <operator> in the measured iterate, in new samples of its own; see `VMC.expect`.
-
-    Raises:
-        ValueError: an operator on another lattice, or with another local dimension.
-    """
+    """Estimate <operator> in the measured iterate, in new samples of its own; see `VMC.expect`."""
     hamiltonian = method.problem.operator
-    require_operator("expect", "operator", operator)
-    if operator.lattice.grid != hamiltonian.lattice.grid:
-        there, here = (x.lattice.size for x in (operator, hamiltonian))
-        raise ValueError(f"expect: an operator on {there} sites, and a state on {here}")
-    if operator.local_dim != hamiltonian.local_dim:
-        raise ValueError(
-            f"expect: an operator on {operator.local_dim} states a site, and a state on "
-            f"{hamiltonian.local_dim}"
-        )
     terms = energy_terms(operator)
     if hamiltonian.conserves_magnetisation:
         terms = at_fixed_magnetisation(terms)
