@@ -6,12 +6,13 @@ where that is not the one of the checkpoint.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NoReturn, Self
+from typing import IO, Any, Self
 
 from tnvmc.storage.files import clear_leftovers, read_plain, write_atomically
 from tnvmc.storage.hdf5 import read_provenance
@@ -93,10 +94,9 @@ class RunFolder:
     """
 
     def __init__(self, path: Path, history: IO[bytes], provenance: Provenance) -> None:
-        self.path = path
+        self.path, self._history = path, history
         self.labels: dict[str, Any] = {}  #: of every line of history.jsonl from now on
         self.provenance = provenance  #: of what is written now
-        self._history = history
 
     @classmethod
     def create(cls, path: Path, settings: Mapping[str, Any]) -> RunFolder:
@@ -228,9 +228,7 @@ class RunFolder:
 def check_run_folder(path: Path) -> None:
     """Raise `FolderError` where a path is no folder of a run, with its settings unchanged."""
     require_folder(path)
-    refuse_series(path)
-    if not (path / CONFIG).is_file():
-        raise FolderError(f"{path}: holds no run ({CONFIG} is missing)")
+    require_settings(path, "")
     check_settings(path / CONFIG)
 
 
@@ -244,19 +242,18 @@ def require_folder(path: Path) -> None:
 def refuse_series(path: Path) -> None:
     """Raise `FolderError`, with the runs that are in it, where a folder holds several runs."""
     held = [what for name, what in SERIES.items() if (path / name).is_file()]
-    if not held:
-        return
-    runs = sorted(str(file.parent) for file in path.glob(f"*/{CONFIG}"))
-    tried = f"; try {' or '.join(repr(run) if ' ' in run else run for run in runs)}" if runs else ""
-    raise FolderError(f"{path}: holds {held[0]}{tried}")
+    if held:
+        runs = sorted(str(file.parent) for file in path.glob(f"*/{CONFIG}"))
+        tried = "; try " * bool(runs) + " or ".join(repr(r) if " " in r else r for r in runs)
+        raise FolderError(f"{path}: holds {held[0]}{tried}")
 
 
 def check_settings(path: Path) -> None:
     """Raise `FolderError` where a file of settings is not as a run wrote it."""
+    with _reading(path):
+        content = read_plain(path)
     try:
-        check_toml(read_plain(path))
-    except OSError as error:
-        raise FolderError(f"{path}: cannot be read ({error.strerror})") from None
+        check_toml(content)
     except SealBroken as error:
         raise FolderError(
             f"{path}: {error}. Put it back; to change settings use --set, or name a file of your "
@@ -264,17 +261,25 @@ def check_settings(path: Path) -> None:
         ) from None
 
 
-def require_settings(path: Path) -> None:
-    """Raise `FolderError` where a folder holds no settings to resume by."""
+def require_settings(path: Path, wanted: str = " to resume") -> None:
+    """Raise `FolderError` where a folder holds no settings, which are `wanted`."""
     refuse_series(path)
-    if (path / CONFIG).is_file():
-        return
-    if path.is_file():
-        raise FolderError(f"{path}: is a file; name the folder of the run, as {path.parent}")
-    told = ""
-    if path.is_dir() and (path / HISTORY).is_file() and not run_files_in(path):
-        told = "; it was stopped before it began: start it again, with tnvmc run FILE.toml"
-    raise FolderError(f"{path}: holds no run to resume ({CONFIG} is missing){told}")
+    if not (path / CONFIG).is_file():
+        begun = (
+            ""
+            if run_files_in(path) or not (path / HISTORY).is_file()
+            else ("; it was stopped before it began: start it again, with tnvmc run FILE.toml")
+        )
+        raise FolderError(f"{path}: holds no run{wanted} ({CONFIG} is missing){begun}")
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Say of an error of the disk which file it was."""
+    try:
+        yield
+    except OSError as error:
+        raise FolderError(f"{path}: cannot be read ({error.strerror})") from None
 
 
 def run_files_in(path: Path) -> list[str]:
@@ -288,8 +293,7 @@ def run_files_in(path: Path) -> list[str]:
 def refuse_occupied(path: Path) -> None:
     """Raise `FolderError` where a folder holds a run already, or the path is no folder."""
     if os.path.lexists(path) and not path.is_dir():
-        what = "is a file" if path.exists() else "is a link that leads nowhere"
-        raise FolderError(f"{path}: {what}, not a folder; choose another --out")
+        raise FolderError(f"{path}: is a file or a dead link; choose another --out")
     if held := run_files_in(path):
         raise FolderError(
             f"{path}: holds a run already ({', '.join(held)}); "
@@ -300,10 +304,8 @@ def refuse_occupied(path: Path) -> None:
 def _locked(path: Path) -> IO[bytes]:
     place = path / HISTORY
     if os.path.lexists(place):
-        try:
+        with _reading(place):
             read_plain(place)
-        except OSError as error:
-            raise FolderError(f"{place}: cannot be read ({error.strerror})") from None
     # Unbuffered: a line that a full disk refused must not come back when the file is closed.
     history = open(place, "ab+", buffering=0)  # noqa: SIM115
     try:
@@ -321,15 +323,15 @@ def _locked(path: Path) -> IO[bytes]:
 def _step_of(lines: Lines, path: Path, next_step: int | None) -> int:
     """Count the lines of history.jsonl before `next_step`, none of which may be missing."""
     n_steps = len(lines.records)
-    if lines.bad is not None and not lines.torn and (next_step is None or n_steps < next_step):
-        raise FolderError(
-            f"{path}: line {lines.bad} is damaged ({lines.why}); put the file back. {_NEW_RUN}"
-        )
+    told = ""
     if next_step is not None and n_steps < next_step:
-        raise FolderError(
-            f"{path}: tells of {n_steps} steps, the checkpoint of {next_step}; put the missing "
-            f"lines back. {_NEW_RUN}"
+        told = (
+            f"tells of {n_steps} steps, the checkpoint of {next_step}; put the missing lines back"
         )
+    if lines.bad is not None and not lines.torn and (told or next_step is None):
+        told = f"line {lines.bad} is damaged ({lines.why}); put the file back"
+    if told:
+        raise FolderError(f"{path}: {told}. {_NEW_RUN}")
     return n_steps if next_step is None else next_step
 
 
@@ -374,17 +376,11 @@ def require_provenance(path: Path) -> Provenance:
     return checkpoint
 
 
-def _settings_provenance(path: Path) -> Provenance | None:
-    """What config.toml says of itself; None where it cannot be read."""
-    try:
-        return in_toml(read_plain(path / CONFIG).decode())
-    except (OSError, ValueError):
-        return None
-
-
 def _tied(path: Path, lines: Lines, checkpoint: Provenance | None, own_settings: bool) -> str:
     """Give the id of the run in a folder; `FolderError` where a file is of another one."""
-    settings = _settings_provenance(path)
+    settings = found = None
+    with contextlib.suppress(OSError, ValueError):
+        settings = in_toml(read_plain(path / CONFIG).decode())
     first = settings if checkpoint is None else checkpoint
     run_id = new_run().run_id if first is None else first.run_id
     if checkpoint is not None and mismatch(checkpoint, run_id, lines) == "other_steps":
@@ -392,26 +388,17 @@ def _tied(path: Path, lines: Lines, checkpoint: Provenance | None, own_settings:
             f"{path}: {CHECKPOINT} was not written after step {checkpoint.step} of {HISTORY}, but "
             f"of the history of a copy, or of an earlier attempt; {_RIGHT_ONE}"
         )
-    if lines.records and lines.run_id != run_id:
-        _refuse_other(path, HISTORY, CONFIG if checkpoint is None else CHECKPOINT)
+    other = [HISTORY] if lines.records and lines.run_id != run_id else []
     if own_settings and mismatch(settings, run_id, lines) in ("other_run", "other_steps"):
-        _refuse_other(path, CONFIG, CHECKPOINT)
-    if _is_of_another(path, run_id):
-        _refuse_other(path, RESULT, CONFIG if checkpoint is None else CHECKPOINT)
-    return run_id
-
-
-def _is_of_another(path: Path, run_id: str) -> bool:
-    """Tell whether result.json is that of another run; a damaged one is measured anew."""
-    try:
+        other.append(CONFIG)
+    with contextlib.suppress(OSError, ValueError):  # a damaged one is measured anew
         result = unsealed_json(read_plain(path / RESULT).decode())
-        return mismatch(Provenance.of(result.get(PROVENANCE)), run_id, None) is not None
-    except (OSError, ValueError):
-        return False
-
-
-def _refuse_other(path: Path, file: str, than: str) -> NoReturn:
-    raise FolderError(f"{path}: {file} is of another run than {than}; {_RIGHT_ONE}")
+        found = mismatch(Provenance.of(result.get(PROVENANCE)), run_id, None)
+    other += [RESULT] if found is not None else []
+    if other:
+        than = CONFIG if checkpoint is None else CHECKPOINT
+        raise FolderError(f"{path}: {other[0]} is of another run than {than}; {_RIGHT_ONE}")
+    return run_id
 
 
 _RIGHT_ONE = "put the right one back (nothing has been changed)"
