@@ -20,7 +20,7 @@ from tnvmc.settings.config import (
     measured_chi,
 )
 from tnvmc.settings.problems import ConfigError, ConfigProblem
-from tnvmc.settings.rules import hamiltonian, sector_problems, type_problems
+from tnvmc.settings.rules import hamiltonian, hamiltonian_problems
 from tnvmc.settings.stages import MEASURED, as_run, default_stages, from_sections
 from tnvmc.vmc.controllers import first_chi
 
@@ -46,7 +46,7 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
         ConfigError: no D for an ansatz that needs one; a magnetisation that does not go with
             another, or with the Hamiltonian.
     """
-    if problems := [*sector_problems(settings), *type_problems(settings)]:
+    if problems := [*hamiltonian_problems(settings)]:
         raise ConfigError(*problems)
     settings, operator = _with_sharing(settings), hamiltonian(settings)
     if (stages := default_stages(settings, operator)) is not None:

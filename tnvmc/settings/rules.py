@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.peps.rings import SHORTEST
 from tnvmc.backend.process import memory_limit
 from tnvmc.lattice.custom import follows_row
-from tnvmc.operators.products import product_matrix
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.settings.ansatz_settings import named
@@ -24,7 +22,6 @@ from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
 Rule = tuple[Any, ...]
 """Whether it is broken, by which key and why, and the value of the key if it is to be named."""
 
-_WHOLE_GRID = ("cnn", "vit", "patched_transformer", "rnn")
 FOLLOWS = "learning_rate = 'auto' follows the steps, not a schedule"
 GROWS = (
     "follows the steps, as learning_rate = 'auto' does, and this rate is fixed; leave out the "
@@ -39,59 +36,34 @@ UNWEIGHTED = "goes with ansatz.sweeps = 'both' only, as chains of the first stat
 
 
 def conflicts(settings: Settings) -> list[ConfigProblem]:
-    """Find what does not go together, in one section or in two."""
+    """Find what does not go together, in one section or in two, and no object refuses when it is
+    made of them.
+    """
     rules = [
-        *_of_lattices(settings), *_of_terms(settings), *_of_samplers(settings),
-        *_of_sharing(settings), *_of_contractions(settings), *_of_symmetries(settings),
-        *_of_rates(settings), *_of_stages(settings),
+        *_of_lattices(settings), *_of_samplers(settings), *_of_sharing(settings),
+        *_of_contractions(settings), *_of_symmetries(settings), *_of_rates(settings),
+        *_of_stages(settings),
     ]  # fmt: skip
     return [conflict(*rest) for broken, *rest in rules if broken]
 
 
 def _of_lattices(settings: Settings) -> Iterator[Rule]:
-    """Say that a PEPS needs rows and columns, and periodic bonds rings."""
-    lattice, ansatz = settings.lattice, settings.ansatz
-    # Bonds and lengths that do not fit the lattice are refused when the run builds it.
-    with contextlib.suppress(ValueError):
-        for key, state in ansatz.single_states.items():
-            whole = state.kind in _WHOLE_GRID and getattr(state, "order", "") != "snake"
-            n_vacant = len(build_lattice(lattice).vacant) if whole else 0
+    lattice = settings.lattice
+    if (
+        lattice.kind == "bonds"
+        and len(lattice.sizes) == 1
+        and settings.ansatz.leading.kind == "peps"
+    ):
+        # Bonds that do not fit the lattice are refused when the run builds it.
+        with contextlib.suppress(ValueError):
             why = (
-                f"reads the whole grid, and the {lattice.kind} lattice leaves {n_vacant} of its "
-                "places without a spin; take 'peps', 'rbm', 'made' or 'rnn' with order = 'snake'"
+                "gives no rows and columns, and these bonds are not those of a chain; give "
+                "[n_rows, n_cols], or take ansatz.kind = 'mps'"
             )
-            yield n_vacant, f"{key}.kind", why, state.kind
-        alone = lattice.kind == "bonds" and len(lattice.sizes) == 1
-        alone = alone and ansatz.leading.kind == "peps" and not follows_row(build_lattice(lattice))
-        why = (
-            "gives no rows and columns, and these bonds are not those of a chain; give "
-            "[n_rows, n_cols], or take ansatz.kind = 'mps'"
-        )
-        yield alone, "lattice.shape", why, lattice.shape
-    if getattr(ansatz, "bonds", "") == "periodic" and ansatz.is_contracted:
-        boundary, around = lattice.boundary, lattice.sizes[-1]
-        closed = boundary == "cylinder"
-        why = (
-            f"closes rows to rings, but lattice.boundary is {boundary!r}; take 'cylinder', or open "
-            "bonds"
-        )
-        yield not closed, "ansatz.bonds", why, "periodic"
-        why = f"rings of {around} sites have no closing bond; take 'open'"
-        yield closed and around < SHORTEST, "ansatz.bonds", why, "periodic"
-
-
-def _of_terms(settings: Settings) -> Iterator[Rule]:
-    """Say which products cannot be read; what does not fit the lattice is told when it is built."""
-    hamiltonian: Any = settings.hamiltonian
-    for number, term in enumerate(getattr(hamiltonian, "term", ()), 1):
-        try:
-            product_matrix(term.ops, hamiltonian.local_dim)
-        except ValueError as error:
-            yield True, f"hamiltonian.term.{number}.ops", str(error)
+            yield not follows_row(build_lattice(lattice)), "lattice.shape", why, lattice.shape
 
 
 def _of_samplers(settings: Settings) -> Iterator[Rule]:
-    """Say what needs Markov chains, or another kind of them."""
     sampler, ansatz, kind = settings.sampler, settings.ansatz, settings.sampler_kind
     a_state, chains = named(ansatz.kind), kind == "metropolis"
     drawn = ansatz.is_contracted or ansatz.leading.is_autoregressive
@@ -106,7 +78,6 @@ def _of_samplers(settings: Settings) -> Iterator[Rule]:
 
 
 def _of_sharing(settings: Settings) -> Iterator[Rule]:
-    """Say that simple update and tensors that are shared exclude each other."""
     for key, state in settings.ansatz.single_states.items():
         if not state.has_bonds:
             continue
@@ -120,7 +91,6 @@ def _of_sharing(settings: Settings) -> Iterator[Rule]:
         stages = settings.stage or () if alone else ()
         if not own and all(each.edge is None for each in (state, *stages)):
             continue
-        yield state.kind == "periodic_mps", shares, "goes with kind = 'peps' or 'mps' only", True
         why = (
             "simple update turns bonds, and tensors that were equal are so no longer; take init = "
             "'product'"
@@ -141,7 +111,6 @@ def _of_sharing(settings: Settings) -> Iterator[Rule]:
 
 
 def _of_contractions(settings: Settings) -> Iterator[Rule]:
-    """Say what a state that is not contracted does without, and one that is not truncated."""
     contraction, ansatz = settings.contraction, settings.ansatz
     values = {f"contraction.{key}": value for key, value in contraction}
     values |= {"measure.chi": settings.measure.chi}
@@ -159,7 +128,6 @@ def _of_contractions(settings: Settings) -> Iterator[Rule]:
 
 
 def _of_symmetries(settings: Settings) -> Iterator[Rule]:
-    """Say what a state that is summed over symmetries cannot have, and what others cannot."""
     ansatz, sampler, measured = settings.ansatz, settings.sampler, settings.measure.symmetrise
     for key, state in {"ansatz": ansatz, **ansatz.single_states}.items():
         why = "goes with ansatz.symmetrise only; leave it out"
@@ -178,14 +146,12 @@ def _of_symmetries(settings: Settings) -> Iterator[Rule]:
     on_first = on_first == "first" or (on_first is None and ansatz.is_contracted)
     not_drawn = f"{NOT_DRAWN}; take sampler.kind = 'metropolis' (or 'enumerate')"
     not_tempered = "a symmetrised state has no tempered chains; leave it out"
-    if measured:
-        yield drawn, "measure.symmetrise", not_drawn
-        yield on_first, "measure.symmetrise", UNWEIGHTED
+    yield measured and drawn, "measure.symmetrise", not_drawn
+    yield measured and on_first, "measure.symmetrise", UNWEIGHTED
     if not ansatz.symmetrise:
         return
     yield drawn, "sampler.kind", not_drawn, "direct"
     yield sampler.power not in (None, 1, "auto"), "sampler.power", not_tempered, sampler.power
-    yield on_first, "ansatz.symmetrise", UNWEIGHTED
     yield still and "translation" in ansatz.symmetrise, "ansatz.symmetrise", NO_TRANSLATIONS
     why = (
         "the state is symmetrised already; add these to ansatz.symmetrise, or leave one of both out"
@@ -238,7 +204,6 @@ def _of_stages(settings: Settings) -> Iterator[Rule]:
 def _of_edges(
     ansatz: Any, number: int, stage: StageSettings, before: StageSettings | None
 ) -> Iterator[Rule]:
-    """Say which edge a stage cannot have."""
     where = f"stage.{number}.edge"
     shares = ansatz.has_bonds and ansatz.sharing is not False
     why = "goes with ansatz.sharing = true only; say that too, or leave it out"
@@ -311,36 +276,29 @@ def hamiltonian(settings: Settings) -> Operator | None:
     return _BUILT[key]
 
 
-def sector_problems(settings: Settings) -> Iterator[ConfigProblem]:
-    """Find a magnetisation that the Hamiltonian or a sum over symmetries lacks; builds H."""
+def hamiltonian_problems(settings: Settings) -> Iterator[ConfigProblem]:
+    """Find a magnetisation, or a type of psi, that does not go with the Hamiltonian; builds it."""
     ansatz, sampled = settings.ansatz, settings.sampler.magnetisation
-    if sampled is None or (operator := hamiltonian(settings)) is None:
+    if (operator := hamiltonian(settings)) is None:
         return
-    if not operator.conserves_magnetisation:
+    if sampled is not None and not operator.conserves_magnetisation:
         why = "this Hamiltonian does not conserve it, so that there is no such sector; leave it out"
         yield conflict("sampler.magnetisation", why, sampled)
-        return
     for key in ("average", "symmetrise"):
-        if sampled and "spin" in (getattr(ansatz, key, None) or ()):
+        inverts = "spin" in (getattr(ansatz, key, None) or ())
+        if sampled and inverts and operator.conserves_magnetisation:
             why = (
                 f"spin inversion takes 2 Sz = {sampled} to {-sampled}, so that such a state has no "
                 "sign under it; leave out 'spin', or take magnetisation = 0"
             )
             yield conflict(f"ansatz.{key}", why)
-
-
-def type_problems(settings: Settings) -> Iterator[ConfigProblem]:
-    """Find a real wave function for a complex Hamiltonian; builds H."""
-    dtype = settings.ansatz.dtype
-    if settings.ansatz.is_network or settings.ansatz.factors:
-        return
-    real = dtype in ("float64", "float32")
-    if real and (operator := hamiltonian(settings)) is not None and operator.is_complex:
+    can_be_real = ansatz.is_network or ansatz.factors or not operator.is_complex
+    if ansatz.dtype in ("float64", "float32") and not can_be_real:
         why = (
             "the Hamiltonian is complex, its ground state has phases; take 'complex128', or leave "
             "it out"
         )
-        yield conflict("ansatz.dtype", why, dtype)
+        yield conflict("ansatz.dtype", why, ansatz.dtype)
 
 
 def check_symmetries(settings: Settings, operator: Operator, direct: bool = False) -> None:
@@ -362,18 +320,19 @@ def check_memory(settings: Settings, n_params: int, local_dim: int) -> None:
     for each place of the grid; any start the parameters and their first update.
     """
     state = settings.ansatz.leading
-    D: Any = getattr(state, "D", None)
     needed, what = 2 * n_params * np.dtype(state.dtype).itemsize, "its parameters and their update"
+    key, smaller = f"ansatz.kind = '{state.kind}'", "network"
+    D: Any = getattr(state, "D", None)
+    if D:
+        key, smaller = f"ansatz.D = {D}", "D"
     if state.kind == "peps" and (state.init == "simple_update" or state.sharing):
         shape = build_lattice(settings.lattice).shape
         n_legs = 2 * sum(length > 1 for length in shape)
         padded = math.prod(shape) * local_dim * D**n_legs * np.dtype(float).itemsize
-        needed, what = max(
-            (needed, what), (padded, "its tensors" if state.sharing else "simple update")
-        )
+        if padded > needed:
+            needed, what = padded, "its tensors" if state.sharing else "simple update"
     if needed > (limit := memory_limit()):
-        key = f"ansatz.D = {D}" if D else f"ansatz.kind = '{state.kind}'"
         raise ConfigError(
             f"{key}: not enough memory: {what} would take {needed / 2**30:,.0f} GiB of "
-            f"{limit / 2**30:,.1f} GiB; take a smaller {'D' if D else 'network'}"
+            f"{limit / 2**30:,.1f} GiB; take a smaller {smaller}"
         )

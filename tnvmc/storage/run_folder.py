@@ -264,13 +264,12 @@ def check_settings(path: Path) -> None:
 def require_settings(path: Path, wanted: str = " to resume") -> None:
     """Raise `FolderError` where a folder holds no settings, which are `wanted`."""
     refuse_series(path)
-    if not (path / CONFIG).is_file():
-        begun = (
-            ""
-            if run_files_in(path) or not (path / HISTORY).is_file()
-            else ("; it was stopped before it began: start it again, with tnvmc run FILE.toml")
-        )
-        raise FolderError(f"{path}: holds no run{wanted} ({CONFIG} is missing){begun}")
+    if (path / CONFIG).is_file():
+        return
+    hint = f"; name the folder of the run, as {path.parent}" if path.is_file() else ""
+    if (path / HISTORY).is_file() and not run_files_in(path):
+        hint = "; it was stopped before it began: start it again, with tnvmc run FILE.toml"
+    raise FolderError(f"{path}: holds no run{wanted} ({CONFIG} is missing){hint}")
 
 
 @contextmanager
