@@ -75,20 +75,30 @@ class Embedding:
         empty[0, ...] = 1
         return [tensors[site] if site < len(tensors) else empty for site in self.site_at]
 
-    def on_grid(self, configs: Array) -> Array:
-        """Configurations (B, places) from those (B, N) of the sites."""
-        if not self.n_vacant:
-            return configs
-        xp = array_namespace(configs)
-        nothing = xp.zeros((configs.shape[0], 1), dtype=configs.dtype)
-        return xp.take(xp.concat([configs, nothing], axis=1), xp.asarray(self.site_at), axis=1)
+    @cached_property
+    def orders(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The site of each place row by row, and column by column; N where there is none."""
+        n_rows, n_cols = self.shape
+        by_columns = (row * n_cols + c for c in range(n_cols) for row in range(n_rows))
+        return self.site_at, tuple(self.site_at[place] for place in by_columns)
 
-    def off_grid(self, configs: Array) -> Array:
-        """Configurations (B, N) of the sites from those (B, places) of the grid."""
-        if not self.n_vacant:
-            return configs
-        xp = array_namespace(configs)
-        return xp.take(configs, xp.asarray(self.places), axis=1)
+    def on_grid(self, configs: Array, by_columns: bool = False) -> Array:
+        """Configurations (B, places), by rows or by columns, from those (B, N) of the sites."""
+        if by_columns or self.n_vacant:
+            xp = array_namespace(configs)
+            if self.n_vacant:
+                nothing = xp.zeros((configs.shape[0], 1), dtype=configs.dtype)
+                configs = xp.concat([configs, nothing], axis=1)
+            configs = xp.take(configs, xp.asarray(self.orders[by_columns]), axis=1)
+        return configs
+
+    def off_grid(self, configs: Array, by_columns: bool = False) -> Array:
+        """The inverse of `on_grid`."""
+        if by_columns or self.n_vacant:
+            xp, order = array_namespace(configs), self.orders[by_columns]
+            places = [order.index(site) for site in range(len(self.places))]
+            configs = xp.take(configs, xp.asarray(places), axis=1)
+        return configs
 
     def placed(self, patch: Patch) -> Patch:
         """The places of sites."""

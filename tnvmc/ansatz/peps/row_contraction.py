@@ -41,8 +41,7 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for (B, N): boundaries from both sides, closed at the middle row."""
-        views = self._views(theta)
-        engine, configs = views.rows, views.places(configs, by_columns=False)
+        engine, configs = self._views(theta).rows, self.embedding.on_grid(configs)
         layers = engine.layers
         middle = layers.n_rows // 2
         above: BoundaryMPS | None = None
@@ -57,8 +56,8 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
         """Walkers with the boundaries below every row.  Cost: one absorption per row."""
         views = self._views(theta)
         ready = RowBoundaries.made(views, configs, by_columns=False)
-        places = views.places(configs, by_columns=False)
-        amplitude = views.rows.close(StripState(0, 1, places, None, ready.ahead[0]))
+        strip = StripState(0, 1, self.embedding.on_grid(configs), None, ready.ahead[0])
+        amplitude = views.rows.close(strip)
         return Walkers(configs, views.rows.layers.with_scale(amplitude), ready)
 
     def tempered_sweep(
@@ -185,7 +184,7 @@ def _environments(
     above, below = sides if begun.direction == "up" else sides[::-1]
     return Environments(
         begun.views.rows.layers,
-        begun.views.places(configs, by_columns=False),
+        begun.views.embedding.on_grid(configs),
         above,
         below,
         [report.amplitude for report in rows],

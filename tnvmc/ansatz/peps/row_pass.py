@@ -64,17 +64,6 @@ class Views:
         with _ONE_AT_A_TIME:
             return self._columns
 
-    def places(self, configs: Array, by_columns: bool) -> Array:
-        """Give configurations (B, N) of the sites as (B, places) in the order of a view."""
-        configs = self.embedding.on_grid(configs)
-        return _transposed_configs(configs, self.embedding.shape) if by_columns else configs
-
-    def sites(self, configs: Array, by_columns: bool) -> Array:
-        """Give configurations (B, places) of a view as (B, N) of the sites."""
-        if by_columns:
-            configs = _transposed_configs(configs, self.embedding.shape[::-1])
-        return self.embedding.off_grid(configs)
-
 
 def strip_engine(tensors: Sequence[Array], shape: tuple[int, int], scheme: Scheme) -> StripEngine:
     """Lay out the tensors of a theta, for compiled kernels where there are any for them."""
@@ -91,13 +80,6 @@ def _transposed(tensors: Sequence[Array], shape: tuple[int, int]) -> list[Array]
     (n_rows, n_cols), xp = shape, array_namespace(tensors[0])
     order = [row * n_cols + column for column in range(n_cols) for row in range(n_rows)]
     return [xp.permute_dims(tensors[place], (0, 2, 1, 4, 3)) for place in order]
-
-
-def _transposed_configs(configs: Array, shape: tuple[int, int]) -> Array:
-    """The same of configurations (B, places)."""
-    xp = array_namespace(configs)
-    grid = xp.permute_dims(xp.reshape(configs, (-1, *shape)), (0, 2, 1))
-    return xp.reshape(grid, (configs.shape[0], -1))
 
 
 class LatestTheta:
@@ -151,7 +133,7 @@ class RowPass:
     def __init__(self, begun: RowBoundaries, configs: Array) -> None:
         self._begun = begun
         self.engine = begun.views.engine(begun.by_columns)
-        self.configs = begun.views.places(configs, begun.by_columns)
+        self.configs = begun.views.embedding.on_grid(configs, begun.by_columns)
         self._behind: list[BoundaryMPS | None] = [None] * self.engine.layers.n_rows
 
     def strips(self, wanted: Container[tuple[int, int]]) -> Iterator[StripState]:
@@ -179,4 +161,4 @@ class RowPass:
 
     def sites(self) -> Array:
         """The present configurations (B, N) in the order of the sites."""
-        return self._begun.views.sites(self.configs, self._begun.by_columns)
+        return self._begun.views.embedding.off_grid(self.configs, self._begun.by_columns)
