@@ -16,9 +16,8 @@ from tnvmc.backend.process import side_by_side, threads_in_use, using_threads
 from tnvmc.jacobian import gram as module
 from tnvmc.jacobian import pieces
 from tnvmc.jacobian.centered import CenteredJacobian
-from tnvmc.jacobian.dense import as_base
+from tnvmc.jacobian.dense import as_base, concatenate
 from tnvmc.jacobian.gram import gram_of_slices
-from tnvmc.jacobian.hstack import concatenate
 
 WIDTHS = (5, 20, 7, 3, 11)
 ROUNDING = 1e-12  # of sums of some tens of products of numbers of size 1

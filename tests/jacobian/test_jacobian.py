@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from tnvmc.backend.namespace import to_host
 from tnvmc.jacobian import centered as module
 from tnvmc.jacobian.centered import CenteredJacobian
-from tnvmc.jacobian.dense import DenseJacobian, as_base
-from tnvmc.jacobian.hstack import concatenate
+from tnvmc.jacobian.dense import DenseJacobian, as_base, concatenate
 from tnvmc.jacobian.slices import SliceJacobian
 
 EXACT = 1e-13  # rounding of sums of some tens of products of numbers of size 1

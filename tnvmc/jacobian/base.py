@@ -69,6 +69,11 @@ class JacobianBase(Jacobian, Resident, ABC):
     def stacked_real(self) -> JacobianBase:
         """Put Re O above Im O: (M, P) complex -> (2 M, P) real, a copy."""
 
+    @classmethod
+    def joined(cls, parts: list[Any]) -> JacobianBase | None:
+        """Put the samples of several one after another, and empty the list; None: as dense ones."""
+        return None
+
     @abstractmethod
     def about(self) -> Layout:
         """Tell shape and type, and where the columns belong."""

@@ -274,6 +274,29 @@ def concatenated_dense(jacobians: Sequence[Jacobian]) -> DenseJacobian:
     return DenseJacobian(array_namespace(*matrices).concat(matrices, axis=0))
 
 
+def concatenate(jacobians: list[Any]) -> JacobianBase:
+    """Put the samples of several Jacobians of one state one after another, and empty the list.
+
+    Slices stay slices, parts side by side stay so; anything else becomes dense.  Slices are let go
+    of as soon as they are joined; what the caller has kept stays.
+
+    Raises:
+        ValueError: none at all, or different parameters.
+    """
+    if not jacobians:
+        raise ValueError("concatenate: no Jacobian given; at least one is needed")
+    if len({jacobian.shape[1] for jacobian in jacobians}) > 1:
+        sizes = [jacobian.shape[1] for jacobian in jacobians]
+        raise ValueError(f"concatenate: Jacobians of different numbers of parameters, {sizes}")
+    parts = [as_base(jacobian) for jacobian in jacobians]
+    jacobians.clear()
+    if len({type(part) for part in parts}) == 1:
+        found = type(parts[0]).joined(parts)
+        if found is not None:
+            return found
+    return parts.pop() if len(parts) == 1 else concatenated_dense(parts)
+
+
 def as_base(jacobian: Jacobian) -> JacobianBase:
     """Give a Jacobian with all that those of this package offer."""
     return jacobian if isinstance(jacobian, JacobianBase) else ForeignJacobian(jacobian)

@@ -1,4 +1,4 @@
-"""Several Jacobians as one: columns side by side, or samples one after another."""
+"""Several Jacobians of the same samples as one: columns side by side."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.base import JacobianBase, Layout
-from tnvmc.jacobian.dense import as_base, concatenated_dense
-from tnvmc.jacobian.slices import SliceJacobian, concatenated_slices
+from tnvmc.jacobian.dense import concatenate
 
 Array = Any
 
@@ -79,6 +78,13 @@ class HStackJacobian(JacobianBase):
         parts = tuple(part.about() for part in self.parts)
         return HStackLayout(self.shape, self.dtype, parts[0].xp, parts)
 
+    @classmethod
+    def joined(cls, parts: list[Any]) -> HStackJacobian:
+        """Put the samples of several one after another, part by part, and empty the list."""
+        by_part = [[*of] for of in zip(*(each.parts for each in parts), strict=True)]
+        parts.clear()
+        return HStackJacobian(tuple(concatenate(of) for of in by_part))
+
     def _each(self, change: Callable[[JacobianBase], JacobianBase]) -> HStackJacobian:
         return replace(self, parts=tuple(change(part) for part in self.parts))
 
@@ -102,29 +108,6 @@ class HStackLayout(Layout):
     """What is told of Jacobians side by side."""
 
     parts: tuple[Layout, ...]
-
-
-def concatenate(jacobians: list[Any]) -> JacobianBase:
-    """Put the samples of several Jacobians of one state one after another, and empty the list.
-
-    Slices stay slices, parts side by side stay so; anything else becomes dense.  Slices are let go
-    of as soon as they are joined; what the caller has kept stays.
-
-    Raises:
-        ValueError: none at all, or different parameters.
-    """
-    if not jacobians:
-        raise ValueError("concatenate: no Jacobian given; at least one is needed")
-    if len({jacobian.shape[1] for jacobian in jacobians}) > 1:
-        sizes = [jacobian.shape[1] for jacobian in jacobians]
-        raise ValueError(f"concatenate: Jacobians of different numbers of parameters, {sizes}")
-    if all(isinstance(jacobian, SliceJacobian) for jacobian in jacobians):
-        return concatenated_slices(jacobians)
-    if all(isinstance(jacobian, HStackJacobian) for jacobian in jacobians):
-        by_part = [[*parts] for parts in zip(*(j.parts for j in jacobians), strict=True)]
-        jacobians.clear()
-        return HStackJacobian(tuple(concatenate(parts) for parts in by_part))
-    return as_base(jacobians.pop()) if len(jacobians) == 1 else concatenated_dense(jacobians)
 
 
 def _times(own: Array, factor: float) -> Array:

@@ -90,7 +90,7 @@ class SliceJacobian(LocalJacobian):
 
     def stacked_real(self) -> SliceJacobian:
         """Put Re O above Im O: (M, P) complex -> (2 M, P) real."""
-        return concatenated_slices([self.mapped(real_part), self.mapped(imaginary_part)])
+        return self.joined([self.mapped(real_part), self.mapped(imaginary_part)])
 
     def about(self) -> SliceLayout:
         """Tell shape and type, and what says where slices belong."""
@@ -106,6 +106,28 @@ class SliceJacobian(LocalJacobian):
             return self
         return self.mapped(np.ascontiguousarray)
 
+    @classmethod
+    def joined(cls, parts: list[Any]) -> SliceJacobian:
+        """Put the samples of several one after another, and empty the list.
+
+        Each site's slices are let go of as soon as they are joined, so that they are not there
+        twice.
+        """
+        if len(parts) == 1:
+            found: SliceJacobian = parts.pop().contiguous()
+            return found
+        xp, local_dim = array_namespace(parts[0].spins), parts[0].local_dim
+        spins, left = xp.concat([p.spins for p in parts]), [[*reversed(p.slices)] for p in parts]
+        parts.clear()
+        slices, freed = [], 0
+        while left[0]:
+            slices.append(xp.concat([sites.pop() for sites in left], axis=0))
+            freed += slices[-1].nbytes if is_numpy(xp) else 0
+            if freed > _FREED:
+                give_back_freed_memory()
+                freed = 0
+        return SliceJacobian(slices, spins, local_dim)
+
     @property
     def _widths(self) -> tuple[int, ...]:
         return tuple(int(slice_.shape[1]) for slice_ in self.slices)
@@ -116,28 +138,6 @@ class SliceJacobian(LocalJacobian):
         on_host = is_numpy(array_namespace(self.spins))
         pieces = pieces_of(self._widths, self.local_dim, on_host)
         return SliceProducts(pieces, range(len(pieces.all)), pieces.cut(self.slices), self.spins)
-
-
-def concatenated_slices(jacobians: list[SliceJacobian]) -> SliceJacobian:
-    """Put the samples of several one after another, and empty the list.
-
-    Each site's slices are let go of as soon as they are joined, so that they are not there twice.
-    """
-    if len(jacobians) == 1:
-        return jacobians.pop().contiguous()
-    parts = [*jacobians]
-    jacobians.clear()
-    xp, local_dim = array_namespace(parts[0].spins), parts[0].local_dim
-    spins, left = xp.concat([p.spins for p in parts]), [[*reversed(p.slices)] for p in parts]
-    parts.clear()
-    slices, freed = [], 0
-    while left[0]:
-        slices.append(xp.concat([sites.pop() for sites in left], axis=0))
-        freed += slices[-1].nbytes if is_numpy(xp) else 0
-        if freed > _FREED:
-            give_back_freed_memory()
-            freed = 0
-    return SliceJacobian(slices, spins, local_dim)
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from tnvmc.backend.device import out_of_room, ranks_per_device, take_own_device,
 from tnvmc.backend.namespace import array_namespace, is_gpu, to_namespace
 from tnvmc.backend.process import available_cores, keep_freed_memory, one_blas_thread
 from tnvmc.backend.ranks import ALONE, Place, Ranks, in_use, shares, using_ranks
+from tnvmc.jacobian.dense import concatenate
 from tnvmc.jacobian.distributed import distribute
-from tnvmc.jacobian.hstack import concatenate
 
 Array = Any
 
