@@ -34,7 +34,7 @@ from tnvmc.ansatz.metropolis import CAP
 from tnvmc.ansatz.protocol import LogAmplitude, Walkers
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.observables import local_energy
-from tnvmc.operators.basis import basis
+from tnvmc.operators.basis import Basis
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import exchanges, flips, joined, moves_for, pair_flips
 
@@ -193,7 +193,7 @@ def looked_up(name: str, moves: Any, rule: Rule | None, in_order: bool, n_sweeps
     sector = 0 if operator.conserves_magnetisation else None
     weights = 2 ** np.arange(15, -1, -1)
     vector = np.zeros(2**operator.n_sites)
-    vector[basis(operator.n_sites, 2, sector) @ weights] = eigsh(
+    vector[Basis(operator.n_sites, 2, sector).codes] = eigsh(
         operator.sparse(sector), k=1, which="SA"
     )[1][:, 0]
     with np.errstate(divide="ignore"):

@@ -127,9 +127,7 @@ def exact_ground_state(
     given, operator = operator, as_operator(operator)
     if operator is not given and sector == "auto" and operator.magnetisation is None:
         sector = "full"  # a Hilbert space of another library that names no sector is meant whole
-    require_operator("exact_ground_state", "operator", operator)
-    states = Basis(operator.n_sites, operator.local_dim, _magnetisation(operator, sector))
-    _check_memory(operator, states, max_bytes)
+    states = _states("exact_ground_state", operator, sector, max_bytes)
     ground, *others = _lowest(operator, states, 2 if gap and states.dimension > 1 else 1, vector)
     return ExactResult(
         energy=ground.energy,
@@ -153,10 +151,8 @@ def exact_levels(
     those of `exact_ground_state`.
     """
     operator = as_operator(operator)
-    require_operator("exact_levels", "operator", operator)
+    states = _states("exact_levels", operator, sector, max_bytes)
     n_levels = whole("exact_levels", "n_levels", n_levels)
-    states = Basis(operator.n_sites, operator.local_dim, _magnetisation(operator, sector))
-    _check_memory(operator, states, max_bytes)
     found = _lowest(operator, states, min(n_levels, states.dimension), False)
     return np.array([level.energy for level in found])
 
@@ -227,7 +223,8 @@ def estimate_bytes(operator: Operator, states: Basis) -> int:
     """Estimate the peak memory of a diagonalisation in bytes, without building anything."""
     number = 16 if operator.is_complex else 8
     # An element is a value, a column index and a sign; one is there twice while it is put together.
-    matrix = count_elements(operator.replacements, states) * (2 * number + 5)
+    matrix = count_elements(operator.replacements, states)
+    matrix *= 2 * number + (5 if host.available() else 16)  # NumPy has rows and wider columns
     if states.dimension <= DENSE_DIMENSION:
         return matrix + 3 * number * states.dimension**2
     vectors = states.dimension * LANCZOS_VECTORS * number
@@ -246,6 +243,25 @@ def available_bytes() -> int:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
+def _states(where: str, operator: Operator, sector: Sector, max_bytes: int | None) -> Basis:
+    """The states of a sector whose matrix fits the memory."""
+    require_operator(where, "operator", operator)
+    states = Basis(operator.n_sites, operator.local_dim, _magnetisation(operator, sector))
+    needed = estimate_bytes(operator, states)
+    allowed = int(MEMORY_SHARE * available_bytes()) if max_bytes is None else max_bytes
+    if needed <= allowed:
+        return states
+    full = states.magnetisation is None
+    part = "full space" if full else f"2 Sz = {states.magnetisation}"
+    smaller = "name a magnetisation sector, " * (full and operator.conserves_magnetisation)
+    raise TooLargeError(
+        f"exact diagonalisation of {operator.name} on {operator.n_sites} sites: dimension "
+        f"{_count(states.dimension)} ({part}) needs about {_count(needed >> 20)} MiB, "
+        f"{_count(allowed >> 20)} may be used. Try {smaller}a smaller lattice, a machine with more "
+        "memory, or a variational run"
+    )
+
+
 def _magnetisation(operator: Operator, sector: Sector) -> int | None:
     if sector == "full":
         return None
@@ -261,24 +277,6 @@ def _magnetisation(operator: Operator, sector: Sector) -> int | None:
         raise ValueError(
             f"exact: sector is {sector!r}; give 'auto', 'full' or twice the total Sz as an integer"
         ) from None
-
-
-def _check_memory(operator: Operator, states: Basis, max_bytes: int | None) -> None:
-    needed = estimate_bytes(operator, states)
-    allowed = int(MEMORY_SHARE * available_bytes()) if max_bytes is None else max_bytes
-    if needed <= allowed:
-        return
-    full = states.magnetisation is None
-    where = "full space" if full else f"2 Sz = {states.magnetisation}"
-    smaller = ""
-    if full and operator.conserves_magnetisation:
-        smaller = "name a magnetisation sector, "
-    raise TooLargeError(
-        f"exact diagonalisation of {operator.name} on {operator.n_sites} sites: dimension "
-        f"{_count(states.dimension)} ({where}) needs about {_count(needed >> 20)} MiB, "
-        f"{_count(allowed >> 20)} may be used. Try {smaller}a smaller lattice, a machine with more "
-        "memory, or a variational run"
-    )
 
 
 def _count(n: int) -> str:
@@ -303,6 +301,8 @@ def _lowest(operator: Operator, states: Basis, n_levels: int, precise: bool) -> 
         energies, vectors = np.linalg.eigh(matrix)
         levels = [_level(matrix, e, v, None) for e, v in zip(energies, vectors.T, strict=True)]
         return levels[:n_levels]
+    from scipy.sparse.linalg import ArpackNoConvergence
+
     progress.begin("matrix", known=False)
     blocks, bound = Blocks(operator, states), energy_bound(operator)
     start = np.random.default_rng(0).standard_normal(blocks.dimension).astype(blocks.dtype)
@@ -312,12 +312,19 @@ def _lowest(operator: Operator, states: Basis, n_levels: int, precise: bool) -> 
     if bound == 0:
         return [replace(found[blocks.signs[0]][0], residual=0.0)] * n_levels
     tolerance = 0.0 if precise or n_levels > 1 else TOLERANCE
-    search = _Search(blocks, 2 * bound, operator.name)
-    if n_levels == 1 and len(found) > 1:  # which block it is takes less than its energy
-        found = {s: search.levels(found[s][0], 1, FIRST_LOOK) for s in found}
-        least = min(level.energy for (level,) in found.values())
-        found = {s: x for s, x in found.items() if x[0].energy - x[0].residual <= least}
-    levels = [x for s in found for x in search.levels(found[s][0], n_levels, tolerance)]
+    try:
+        if n_levels == 1 and len(found) > 1:  # which block it is takes less than its energy
+            found = {s: _search(blocks, x[0], 1, FIRST_LOOK, bound) for s, x in found.items()}
+            least = min(level.energy for (level,) in found.values())
+            found = {s: x for s, x in found.items() if x[0].energy - x[0].residual <= least}
+        searched = (_search(blocks, x[0], n_levels, tolerance, bound) for x in found.values())
+        levels = [level for of_block in searched for level in of_block]
+    except ArpackNoConvergence as error:
+        raise RuntimeError(
+            f"exact diagonalisation of {operator.name}: Lanczos did not find {n_levels} of the "
+            f"levels in dimension {blocks.dimension}. They may lie too close together; ask for the "
+            "energy without the gap, or name a sector"
+        ) from error
     levels.sort(key=lambda level: level.energy)
     for level in levels[:n_levels]:
         if not level.residual <= WORST_RESIDUAL * max(abs(level.energy), typical):
@@ -330,61 +337,42 @@ def _lowest(operator: Operator, states: Basis, n_levels: int, precise: bool) -> 
     return levels[:n_levels]
 
 
-@dataclass(frozen=True)
-class _Search:
-    """Lanczos in the blocks of a matrix, all of whose levels are lowered by a number.
+def _search(
+    blocks: Blocks, start: _Level, n_levels: int, tolerance: float, bound: float
+) -> list[_Level]:
+    """Lowest levels of a block by Lanczos, to a residual relative to 2 `bound`, 0 for rounding.
 
-    It is at least twice the size of any level: what Lanczos stops relative to is never near 0.
+    All levels are lowered by 2 `bound`, at least twice the size of any: what Lanczos stops relative
+    to is never near 0.
     """
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-    blocks: Blocks
-    lowered_by: float
-    name: str
+    progress.begin({None: "level", 1: "even", -1: "odd"}[start.sign], known=False)
+    matrix, few = blocks.operator(start.sign), n_levels == 1 and tolerance > 0
+    elsewhere = np.random.default_rng(1).normal(size=matrix.shape[0]).astype(matrix.dtype)
+    found: list[_Level] = []
 
-    def levels(self, start: _Level, n_levels: int, tolerance: float) -> list[_Level]:
-        """Lowest levels of one block, to a residual relative to `lowered_by`, 0 for rounding."""
-        from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+    def lowered(x: np.ndarray) -> Any:
+        x = x.ravel()
+        out = matrix.matvec(x)
+        out -= 2 * bound * x
+        for level in found:  # which are not lowered
+            out += (2 * bound * np.vdot(level.vector, x)) * level.vector
+        return out
 
-        progress.begin({None: "level", 1: "even", -1: "odd"}[start.sign], known=False)
-        matrix, few = self.blocks.operator(start.sign), n_levels == 1 and tolerance > 0
-        found: list[_Level] = []
-        elsewhere = np.random.default_rng(1).normal(size=matrix.shape[0]).astype(matrix.dtype)
+    def lowest(ncv: int) -> np.ndarray:
+        # One level at a time: Lanczos finds one vector alone of a degenerate level.
+        first = elsewhere if found else start.vector
+        product = LinearOperator(matrix.shape, matvec=lowered, dtype=matrix.dtype)
+        return np.asarray(eigsh(product, 1, which="SA", v0=first, ncv=ncv, tol=tolerance)[1][:, 0])
 
-        def lowest(ncv: int) -> np.ndarray:
-            # One level at a time: Lanczos finds one vector alone of a degenerate level.
-            first = start.vector if not found else elsewhere
-            lowered = self._lowered(matrix, found)
-            vectors = eigsh(lowered, k=1, which="SA", v0=first, ncv=ncv, tol=tolerance)[1]
-            return np.asarray(vectors[:, 0])
-
+    while len(found) < n_levels:
         try:
-            while len(found) < n_levels:
-                try:
-                    vector = lowest(12 if few else 20)  # fewer vectors take less memory
-                except ArpackNoConvergence:
-                    vector = lowest(min(60, matrix.shape[0] - 1))  # levels close together
-                found.append(_level(matrix, None, vector, start.sign))
-            return found
-        except ArpackNoConvergence as error:
-            raise RuntimeError(
-                f"exact diagonalisation of {self.name}: Lanczos found {len(error.eigenvalues)} of "
-                f"{n_levels} levels in dimension {self.blocks.dimension}. Levels may lie too close "
-                "together; ask for the energy without the gap, or name a sector"
-            ) from error
-
-    def _lowered(self, matrix: Any, found: list[_Level]) -> Any:
-        """The matrix with all levels lowered but those that were found."""
-        from scipy.sparse.linalg import LinearOperator
-
-        def product(x: np.ndarray) -> Any:
-            x = x.ravel()
-            out = matrix.matvec(x)
-            out -= self.lowered_by * x
-            for level in found:
-                out += (self.lowered_by * np.vdot(level.vector, x)) * level.vector
-            return out
-
-        return LinearOperator(matrix.shape, matvec=product, dtype=matrix.dtype)
+            vector = lowest(12 if few else 20)  # fewer vectors take less memory
+        except ArpackNoConvergence:
+            vector = lowest(min(60, matrix.shape[0] - 1))  # levels close together
+        found.append(_level(matrix, None, vector, start.sign))
+    return found
 
 
 def _level(matrix: Any, energy: float | None, vector: np.ndarray, sign: int | None) -> _Level:

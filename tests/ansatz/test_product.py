@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from tests.drawing import enumerated
+from tests.oracles import all_configs
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.product import DimerCovering, ProductState
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.observables import local_energy
 from tnvmc.lattice import chain, shastry_sutherland, square
 from tnvmc.operators import models
-from tnvmc.operators.basis import basis
 
 
 @pytest.mark.whole
@@ -25,7 +25,7 @@ def test_product_state_conforms(dtype: str) -> None:
 
 def test_runs_on_strict_arrays() -> None:
     ansatz = DimerCovering(square(2, 2), ((0, 3), (2, 1)), dtype="complex128")
-    theta, configs = ansatz.random(4), basis(4)
+    theta, configs = ansatz.random(4), all_configs(4)
     here, there = strict.asarray(theta), strict.asarray(configs)
     for name in ("log_amplitude", "log_derivatives"):
         found, expected = getattr(ansatz, name)(here, there), getattr(ansatz, name)(theta, configs)
@@ -51,7 +51,7 @@ def test_dimer_covering_conforms(dtype: str) -> None:
 def test_product_state_of_three_local_states_is_the_product() -> None:
     ansatz = ProductState(chain(4), 3, "complex128")
     theta = ansatz.random(2)
-    configs = basis(4, 3)
+    configs = all_configs(4, 3)
     amplitude = ansatz.log_amplitude(theta, configs)
     expected = np.prod(theta.reshape(4, 3)[np.arange(4), configs], axis=1)
     np.testing.assert_allclose(amplitude.phase * np.exp(amplitude.log_abs), expected, rtol=1e-13)

@@ -21,8 +21,7 @@ from tnvmc.operators import (
     tfim,
     xxz,
 )
-from tnvmc.operators import basis as basis_module
-from tnvmc.operators.basis import basis, count_elements, count_states
+from tnvmc.operators.basis import count_elements, count_states
 from tnvmc.operators.spin import SIGMA_X, SIGMA_Y
 
 
@@ -39,7 +38,7 @@ def sectors(draw) -> tuple[int, int, int | None]:
 def test_basis_is_lexicographic_and_complete(sector: tuple[int, int, int | None]) -> None:
     states = Basis(*sector)
     expected = all_configs(*sector)
-    found = basis(*sector)
+    found = states.configs(states.codes)
     assert found.dtype == np.int8
     assert np.array_equal(found, expected)
     assert states.dimension == len(expected)
@@ -83,13 +82,13 @@ def test_smallest_magnetisation(n_sites: int, local_dim: int, smallest: int) -> 
 )
 def test_impossible_sectors_are_refused(arguments: tuple[int, int, int], said: str) -> None:
     with pytest.raises(ValueError) as caught:
-        basis(*arguments)
+        Basis(*arguments)
     assert said in str(caught.value)
 
 
 def test_codes_beyond_their_bits_are_refused() -> None:
     with pytest.raises(ValueError, match="do not fit the 62 bits"):
-        basis(63, 2, 1)
+        _ = Basis(63, 2, 1).codes
 
 
 ROUNDING = 1e-12
@@ -139,15 +138,6 @@ def test_elements_are_counted_beforehand(name: str, magnetisation: int | None) -
         assert stored <= counted <= 2 * stored
     else:
         assert stored == counted
-
-
-def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    operator = j1j2(LATTICE)
-    whole = operator.sparse(0)
-    monkeypatch.setattr(basis_module, "CHUNK_ENTRIES", 50)
-    pieces = operator.sparse(0)
-    assert (whole != pieces).nnz == 0
-    assert np.array_equal(whole.indices, pieces.indices)
 
 
 def test_a_sector_of_an_operator_that_leaves_it_is_refused() -> None:

@@ -34,9 +34,6 @@ Array = Any
 Grid = list[list[Array]]
 """Tensors (d, up, left, down, right) by row and column."""
 
-_OVERSAMPLING = 2
-"""Width of the sketch for direct draws, in units of chi."""
-
 _EDGE = np.ones((1, 1, 1, 1))
 
 
@@ -64,32 +61,14 @@ class _Compression:
 
 
 def double_boundaries(
-    tensors: Sequence[Array], shape: tuple[int, int], chi: int, seed: int = 0
+    tensors: Sequence[Array],
+    shape: tuple[int, int],
+    chi: int,
+    seed: int = 0,
+    *,
+    oversampling: int = 2,
 ) -> list[DoubleBoundary]:
-    """Give the boundaries of <psi|psi> from below, for direct draws.
-
-    Args:
-        tensors: NumPy arrays (d, up, left, down, right), row by row.
-        shape: rows and columns of the grid.
-        chi: largest bond of the boundaries.
-        seed: of the sketches.
-
-    Returns:
-        Boundaries of the rows r, r+1, ... for r = 0 .. n_rows; the last one is empty.
-
-    Raises:
-        ValueError: chi below 1; the number of tensors does not fit the shape.
-
-    Cost and source: see `boundaries`, with sketches of width 2 chi.
-    """
-    kets = grid_of(tensors, shape)
-    return boundaries(kets, conjugated(kets), chi, seed, oversampling=_OVERSAMPLING)
-
-
-def boundaries(
-    kets: Grid, bras: Grid, chi: int, seed: int = 0, *, oversampling: int = 1
-) -> list[DoubleBoundary]:
-    """Give the boundaries from below of sum_s ket(s) bra(s), a row at a time.
+    """Give the boundaries of <psi|psi> from below, for direct draws and norms, a row at a time.
 
     Rows are absorbed by successive randomised compression (Camano, Epperly and Tropp 2025) with
     random sketches of width `oversampling` chi, then cut to chi by singular values.  Exact where
@@ -97,8 +76,8 @@ def boundaries(
     QR of (w, chi D^2), and an SVD of (chi D^2, w) where w exceeds chi.
 
     Args:
-        kets: the grid of psi.
-        bras: the grid of phi, conjugated.
+        tensors: NumPy arrays (d, up, left, down, right), row by row.
+        shape: rows and columns of the grid.
         chi: largest bond of the boundaries.
         seed: of the sketches.
         oversampling: width of the sketches in units of chi.
@@ -107,15 +86,15 @@ def boundaries(
         Boundaries of the rows r, r+1, ... for r = 0 .. n_rows; the last one is empty.
 
     Raises:
-        ValueError: chi below 1.
+        ValueError: chi below 1; the number of tensors does not fit the shape.
     """
     if chi < 1:
         raise ValueError(f"double layer: chi must be at least 1, got {chi}")
     cut = _Compression(chi, oversampling * chi, np.random.Generator(np.random.PCG64(seed)))
-    n_cols = len(kets[0])
+    n_cols = shape[1]
     found = [DoubleBoundary([_EDGE] * n_cols, [_EDGE] * (n_cols + 1), 0.0)]
-    for row in reversed(list(zip(kets, bras, strict=True))):
-        found.append(_absorb(found[-1], *row, cut))
+    for row in reversed(grid_of(tensors, shape)):
+        found.append(_absorb(found[-1], row, cut))
     return found[::-1]
 
 
@@ -134,27 +113,20 @@ def grid_of(tensors: Sequence[Array], shape: tuple[int, int]) -> Grid:
     return [[np.asarray(tensors[r * n_cols + c]) for c in range(n_cols)] for r in range(n_rows)]
 
 
-def conjugated(grid: Grid) -> Grid:
-    """Conjugate every tensor of a grid."""
-    return [[tensor.conj() for tensor in row] for row in grid]
-
-
 def scaled(tensor: Array) -> tuple[Array, float]:
     """Scale an array to largest modulus 1; give it with the log of its scale (0 if all zeros)."""
     size = float(np.abs(tensor).max()) or 1.0
     return tensor / size, math.log(size)
 
 
-def _absorb(
-    below: DoubleBoundary, kets: list[Array], bras: list[Array], cut: _Compression
-) -> DoubleBoundary:
+def _absorb(below: DoubleBoundary, kets: list[Array], cut: _Compression) -> DoubleBoundary:
     """Find the range of each bond from right to left, then cut it from left to right."""
     log_scale = below.log_scale
     row = []
-    for tensor, ket, bra in zip(below.tensors, kets, bras, strict=True):
-        (ket, log_ket), (bra, log_bra) = scaled(ket), scaled(bra)
-        log_scale += log_ket + log_bra
-        row.append((bra, ket, tensor))
+    for tensor, site in zip(below.tensors, kets, strict=True):
+        ket, log = scaled(site)
+        log_scale += 2 * log
+        row.append((ket.conj(), ket, tensor))
     sketches = _sketches(row, cut)
     carry = _EDGE  # (old, ket, bra, new): what is left of later columns
     wide, carries = [], [carry]

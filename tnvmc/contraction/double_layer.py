@@ -23,12 +23,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.linalg import contract
-from tnvmc.contraction.double_boundary import (
-    Grid,
-    boundaries,
-    conjugated,
-    grid_of,
-)
+from tnvmc.contraction.double_boundary import Grid, double_boundaries, grid_of
 
 Array = Any
 
@@ -48,10 +43,16 @@ def log_norm(
         ValueError: the number of tensors does not fit the shape.
 
     Cost: exactly N D^(2 n_cols + 6) operations and D^(2 n_cols + 2) numbers; with chi
-    chi^3 D^4 + 2 d chi^2 D^6 operations a site (source: `double_boundary.boundaries`).
+    chi^3 D^4 + 2 d chi^2 D^6 operations a site (source: `double_boundaries`).
     """
-    kets = grid_of(tensors, shape)
-    return _log_overlap(kets, conjugated(kets), chi, seed)[1]
+    if chi is None:
+        return float(_contract_exactly(_double(grid_of(tensors, shape)))[1][0])
+    everything = double_boundaries(tensors, shape, chi, seed, oversampling=1)[0]
+    value = np.ones((1, 1))
+    for tensor in everything.tensors:
+        value = value @ tensor[:, 0, 0, :]
+    modulus = abs(value.item())
+    return math.log(modulus) + everything.log_scale if modulus else -math.inf
 
 
 def log_amplitude(
@@ -80,30 +81,17 @@ def log_amplitude(
     return _contract_exactly(layer)
 
 
-def _log_overlap(kets: Grid, bras: Grid, chi: int | None, seed: int) -> tuple[complex, float]:
-    """Phase and ln|.| of sum_s ket(s) bra(s)."""
-    if chi is None:
-        phases, logs = _contract_exactly(_double(kets, bras))
-        return complex(phases[0]), float(logs[0])
-    everything = boundaries(kets, bras, chi, seed)[0]
-    value = np.ones((1, 1))
-    for tensor in everything.tensors:
-        value = value @ tensor[:, 0, 0, :]
-    modulus = abs(value.item())
-    if modulus == 0:
-        return 0j, -math.inf
-    return complex(value.item()) / modulus, math.log(modulus) + everything.log_scale
-
-
-def _double(kets: Grid, bras: Grid) -> Grid:
+def _double(kets: Grid) -> Grid:
     """Sum over spins: tensors (1, u, l, d, r) with ket and bra legs fused pairwise."""
-    found: Grid = []
-    for rows in zip(kets, bras, strict=True):
-        found.append([])
-        for ket, bra in zip(*rows, strict=True):
-            sizes = [1, *(k * b for k, b in zip(ket.shape[1:], bra.shape[1:], strict=True))]
-            found[-1].append(contract("sukpl,swbqr->uwkbpqlr", ket, bra).reshape(sizes))
-    return found
+    return [
+        [
+            contract("sukpl,swbqr->uwkbpqlr", ket, ket.conj()).reshape(
+                1, *(leg**2 for leg in ket.shape[1:])
+            )
+            for ket in row
+        ]
+        for row in kets
+    ]
 
 
 def _contract_exactly(layer: Grid) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.lattice.lattice import LISTED, Lattice, Patch
+from tnvmc.lattice.lattice import LISTED, Lattice, Patch, spanning_tree
 
 Array = Any
 
@@ -130,7 +130,7 @@ def embedding(lattice: Lattice, bonds: Bonds = "open") -> Embedding:
     every = [bond for of_kind in lattice.bonds.values() for bond in of_kind]
     wanted = every if lattice.kind in LISTED else lattice.bonds["nearest"]
     used = near & {(lattice.places[i], lattice.places[j]) for i, j in wanted}
-    connected = len(_reached(lattice.places[0], used)) == len(lattice.places)
+    connected = len(spanning_tree(lattice.places[0], used)) == len(lattice.places)
     chosen = used if connected else near
     return Embedding(lattice.shape, lattice.places, frozenset(chosen), rings)
 
@@ -144,7 +144,7 @@ def sides(found: Embedding) -> dict[Patch, int]:
         return {}  # no bond of such a grid stands alone
     apart: dict[Patch, int] = {}
     for bond in found.bonds:
-        reached = len(_reached(bond[0], found.bonds - {bond}))
+        reached = len(spanning_tree(bond[0], found.bonds - {bond}))
         if reached < len(found.places):
             apart[bond] = min(reached, len(found.places) - reached)
     return apart
@@ -162,17 +162,3 @@ def _closing_bonds(lattice: Lattice) -> set[Patch]:
     n_cols, taken = lattice.n_cols, set(lattice.places)
     ends = {(row * n_cols, (row + 1) * n_cols - 1) for row in range(lattice.n_rows)}
     return {(first, last) for first, last in ends if first in taken and last in taken}
-
-
-def _reached(start: int, bonds: Iterable[Patch]) -> set[int]:
-    """All places that bonds join with one, itself included."""
-    neighbours: dict[int, list[int]] = {}
-    for i, j in bonds:
-        neighbours.setdefault(i, []).append(j)
-        neighbours.setdefault(j, []).append(i)
-    reached, waiting = {start}, [start]
-    while waiting:
-        new = [p for p in neighbours.get(waiting.pop(), ()) if p not in reached]
-        reached.update(new)
-        waiting += new
-    return reached

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -173,6 +174,24 @@ def grid_coordinates(shape: tuple[int, int]) -> np.ndarray:
     """Give (row, column) of every site of a grid as floats: (N, 2)."""
     rows, cols = np.divmod(np.arange(shape[0] * shape[1]), shape[1])
     return np.stack([rows, cols], axis=1).astype(np.float64)
+
+
+def spanning_tree(start: int, bonds: Iterable[Patch]) -> dict[int, int]:
+    """Give all that bonds join with a site or place, breadth first, each with the one before it.
+
+    The first is `start` itself.
+    """
+    neighbours: dict[int, list[int]] = defaultdict(list)
+    for i, j in bonds:
+        neighbours[i].append(j)
+        neighbours[j].append(i)
+    before, waiting = {start: start}, deque([start])
+    while waiting:
+        here = waiting.popleft()
+        new = [other for other in neighbours[here] if other not in before]
+        before.update(dict.fromkeys(new, here))
+        waiting += new
+    return before
 
 
 def require_lattice(where: str, value: Any) -> None:

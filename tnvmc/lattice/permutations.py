@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
-from tnvmc.lattice.lattice import Lattice, Patch
+from tnvmc.lattice.lattice import Lattice, Patch, spanning_tree
 
 IDENTITY = "identity"
 
@@ -228,44 +227,29 @@ def colouring(lattice: Lattice) -> Colouring:
     An odd ring has none, and parts that no bond joins could be coloured in several ways.
     """
     bonds = lattice.bonds.get("nearest") or [b for kind in lattice.bonds.values() for b in kind]
-    neighbours: dict[int, list[int]] = {site: [] for site in range(lattice.n_sites)}
-    for i, j in bonds:
-        neighbours[i].append(j)
-        neighbours[j].append(i)
-    colour, parent, n_parts = np.full(lattice.n_sites, -1), dict[int, int](), 0
+    colour: dict[int, int] = {}
+    n_parts = 0
     for start in range(lattice.n_sites):
-        if colour[start] >= 0:
+        if start in colour:
             continue
         n_parts += 1
-        if clash := _spread(start, neighbours, colour, parent):
-            return Colouring(None, _ring(clash, parent))
-    return Colouring(colour if n_parts == 1 else None, (), n_parts)
+        tree = spanning_tree(start, bonds)
+        for site, before in tree.items():
+            colour[site] = 0 if site == start else 1 - colour[before]
+        clashes = [(i, j) for i, j in bonds if i in tree and colour[i] == colour[j]]
+        if clashes:
+            return Colouring(None, min((_ring(bond, tree) for bond in clashes), key=len))
+    board = np.array([colour[site] for site in range(lattice.n_sites)])
+    return Colouring(board if n_parts == 1 else None, (), n_parts)
 
 
-def _spread(
-    start: int, neighbours: Mapping[int, list[int]], colour: np.ndarray, parent: dict[int, int]
-) -> Patch | None:
-    """Colour all that hangs together with a site, breadth first; give a bond within one colour."""
-    colour[start] = 0
-    waiting = deque([start])
-    while waiting:
-        site = waiting.popleft()
-        for other in neighbours[site]:
-            if colour[other] < 0:
-                colour[other], parent[other] = 1 - colour[site], site
-                waiting.append(other)
-            elif colour[other] == colour[site]:
-                return site, other
-    return None
-
-
-def _ring(clash: Patch, parent: Mapping[int, int]) -> tuple[int, ...]:
+def _ring(bond: Patch, tree: Mapping[int, int]) -> tuple[int, ...]:
     """The ring that a bond closes: the paths of its two sites back to where they meet."""
     paths = []
-    for site in clash:
+    for site in bond:
         path = [site]
-        while path[-1] in parent:
-            path.append(parent[path[-1]])
+        while tree[path[-1]] != path[-1]:
+            path.append(tree[path[-1]])
         paths.append(path)
     meet = next(site for site in paths[0] if site in paths[1])
     left, right = (path[: path.index(meet)] for path in paths)

@@ -6,7 +6,7 @@ order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -19,18 +19,7 @@ from tnvmc.operators.local_term import Replacement
 CODE_BITS = 62
 """Codes are int64; d^N may use this many bits."""
 
-CHUNK_ENTRIES = 2**21
-"""Matrix slots looked at in one go; bounds the temporary memory to about 100 MB."""
-
-
-def basis(n_sites: int, local_dim: int = 2, magnetisation: int | None = None) -> np.ndarray:
-    """Give all configurations in lexicographic order, or those of one magnetisation: int8 (n, N).
-
-    `magnetisation` is twice the total Sz, N (d - 1) - 2 sum_i s_i.  ValueError where no
-    configuration has it, and for d^N beyond 2^62.
-    """
-    states = Basis(n_sites, local_dim, magnetisation)
-    return states.configs(states.codes)
+_AT_ONCE = 2**16  # configurations whose diagonal elements are computed together
 
 
 def smallest_magnetisation(n_sites: int, local_dim: int = 2) -> int:
@@ -205,22 +194,29 @@ def sparse_matrix(
 
     `replacements` are off-diagonal elements by patch, which stay in the basis, `diagonal` gives
     <s|H|s> (B,) of configurations (B, N).  Memory: 12 bytes for each of `count_elements`, 20 if
-    complex, 4 more beyond 2^31 of them, and as much again while it is put together.
+    complex, 4 more beyond 2^31 of them, and three times as much while it is put together.
     """
-    from scipy.sparse import csr_matrix
+    from scipy.sparse import coo_matrix
 
-    chunks = zip(*_row_chunks(replacements, diagonal, states), strict=True)
-    counts, columns, values = (list(parts) for parts in chunks)
-    n_elements = sum(map(len, values))
-    index_type = np.int32 if max(n_elements, states.dimension) < 2**31 else np.int64
-    starts = np.zeros(states.dimension + 1, dtype=index_type)
-    np.cumsum(np.concatenate(counts), out=starts[1:])
-    matrix = csr_matrix(
-        (_joined(values), _joined(columns).astype(index_type, copy=False), starts),
-        shape=(states.dimension, states.dimension),
-    )
-    matrix.sum_duplicates()
-    return matrix
+    n, d, codes = states.dimension, states.local_dim, states.codes
+    configs, index = states.configs(codes), np.int32 if n < 2**31 else np.int64
+    rows, columns = [np.arange(n, dtype=index)], [np.arange(n, dtype=index)]
+    values = [diagonal(configs[k : k + _AT_ONCE]) for k in range(0, n, _AT_ONCE)]
+    for patch, replacement in replacements.items():
+        local = np.zeros(n, dtype=np.int64)
+        for site in patch:
+            local = local * d + configs[:, site]
+        digits = digits_of(len(patch), d)
+        place = np.array([d ** (states.n_sites - 1 - site) for site in patch])
+        for targets, element in zip(replacement.targets.T, replacement.elements.T, strict=True):
+            shift = (digits[np.maximum(targets, 0)] - digits) @ place
+            active = np.flatnonzero(element[local])
+            here = local[active]
+            rows.append(active.astype(index))
+            columns.append(states.positions(codes[active] + shift[here]).astype(index))
+            values.append(element[here])
+    places = _joined(rows), _joined(columns)
+    return coo_matrix((_joined(values), places), shape=(n, n)).tocsr()
 
 
 def _joined(parts: list[np.ndarray]) -> np.ndarray:
@@ -245,43 +241,3 @@ def count_elements(replacements: Mapping[Patch, Replacement], states: Basis) -> 
             else:
                 total += int(n_targets) * count_states(n_others, d, states.total - int(digits))
     return total
-
-
-def _row_chunks(
-    replacements: Mapping[Patch, Replacement],
-    diagonal: Callable[[np.ndarray], np.ndarray],
-    states: Basis,
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Per chunk of rows: elements per row, their columns, their values, row by row."""
-    slots = list(_slots(replacements, states))
-    is_complex = any(np.iscomplexobj(r.elements) for r in replacements.values())
-    column_type = np.int32 if states.dimension < 2**31 else np.int64
-    rows_at_once = max(1, CHUNK_ENTRIES // (len(slots) + 1))
-    for begin in range(0, states.dimension, rows_at_once):
-        codes = states.codes[begin : begin + rows_at_once]
-        columns = np.empty((len(codes), len(slots) + 1), dtype=column_type)
-        values = np.empty(columns.shape, dtype=np.complex128 if is_complex else np.float64)
-        filled = np.ones(columns.shape, dtype=bool)
-        configs = states.configs(codes)
-        columns[:, 0] = np.arange(begin, begin + len(codes))
-        values[:, 0] = diagonal(configs)
-        for k, (patch, shift, element) in enumerate(slots, start=1):
-            local = np.zeros(len(configs), dtype=np.int64)
-            for site in patch:
-                local = local * states.local_dim + configs[:, site]
-            values[:, k] = element[local]
-            filled[:, k] = active = element[local] != 0
-            columns[active, k] = states.positions(codes[active] + shift[local[active]])
-        yield filled.sum(axis=1), columns[filled], values[filled]
-
-
-def _slots(
-    replacements: Mapping[Patch, Replacement], states: Basis
-) -> Iterator[tuple[Patch, np.ndarray, np.ndarray]]:
-    """Per patch and column of its table: change of the code and element, by local state."""
-    for patch, replacement in replacements.items():
-        place = np.array([states.local_dim ** (states.n_sites - 1 - site) for site in patch])
-        digits = digits_of(len(patch), states.local_dim)
-        for targets, element in zip(replacement.targets.T, replacement.elements.T, strict=True):
-            shift = (digits[np.maximum(targets, 0)] - digits) @ place
-            yield patch, shift, element

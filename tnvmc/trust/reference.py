@@ -82,10 +82,8 @@ def find_reference(
     level (`excited.excited_level`); with a group nothing is known of it.
     """
     if kept:
-        known = None if group else excited_level(kept, DIAGONALISED_AT_ONCE)
-        return (
-            Reference() if known is None else Reference(known.energy_total, known.source, "exact")
-        )
+        level = None if group else excited_level(kept, DIAGONALISED_AT_ONCE)
+        return Reference(level.energy_total, level.source, "exact") if level else Reference()
     sector = (magnetisation or 0) if operator.conserves_magnetisation else None
     if group is not None:
         own = lowest_energy(operator, sector, DIAGONALISED_AT_ONCE, group)
@@ -93,19 +91,13 @@ def find_reference(
             return Reference(own.energy_total, own.source, own.method)
         if not has_ground_state(operator, group, magnetisation or 0):
             return Reference()
-    known = None
-    with contextlib.suppress(OverflowError):  # couplings whose squares are no numbers
-        known = known_energy(operator, sector or 0)
-    if known is not None and known.method == "exact":
-        return Reference(known.energy_total, known.source, known.method)
-    if Basis(operator.n_sites, operator.local_dim, sector).dimension <= DIAGONALISED_AT_ONCE:
-        # A comparison that fails (memory, convergence) is no reason to give up the run.
-        with contextlib.suppress(ValueError, RuntimeError):
-            exact = exact_ground_state(operator, "full" if sector is None else sector)
-            return Reference(exact.energy, "diagonalisation", "exact")
-    if known is not None:
-        return Reference(known.energy_total, known.source, known.method, known.error)
-    return Reference()
+    known = _published(operator, sector)
+    if known is None or known.method != "exact":
+        known = _diagonalised(operator, sector, DIAGONALISED_AT_ONCE) or known
+    if known is None:
+        return Reference()
+    error = None if known.method == "exact" else known.error
+    return Reference(known.energy_total, known.source, known.method, error)
 
 
 def lowest_energy(
@@ -124,11 +116,19 @@ def lowest_energy(
     """
     if group is not None:
         return _of_characters(operator, sector, most, group)
-    if not sector:
-        with contextlib.suppress(OverflowError):  # couplings whose squares are no numbers
-            known = known_energy(operator)
-            if known is not None and known.method in ("exact", "QMC"):
-                return known
+    known = None if sector else _published(operator, sector)
+    if known is not None and known.method in ("exact", "QMC"):
+        return known
+    return _diagonalised(operator, sector, most)
+
+
+def _published(operator: Operator, sector: int | None) -> KnownEnergy | None:
+    with contextlib.suppress(OverflowError):  # couplings whose squares are no numbers
+        return known_energy(operator, sector or 0)
+    return None
+
+
+def _diagonalised(operator: Operator, sector: int | None, most: int) -> KnownEnergy | None:
     if Basis(operator.n_sites, operator.local_dim, sector).dimension > most:
         return None
     key = (fingerprint(operator), sector)
