@@ -362,8 +362,8 @@ def test_bad_input(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert "no such file" in complaint(capsys, "run", "--operator", "absent.toml")
     assert "no such folder" in complaint(capsys, "absent")
     assert "is a file" in complaint(capsys, "own.toml")
-    assert "must be 1 or larger" in complaint(capsys, "run", "--n-samples", "0")
-    assert "must be 1 or larger" in complaint(capsys, "run", "--chi", "-3")
+    assert "must be at least 1" in complaint(capsys, "run", "--n-samples", "0")
+    assert "must be at least 1" in complaint(capsys, "run", "--chi", "-3")
     assert "did you mean" in complaint(capsys, "run", "--set", "measure.n_sample=3")
     for other in ("ansatz.D=3", "lattice.shape=[3, 3]", "sampler.n_walkers=8"):
         assert "changes of [measure]" in complaint(capsys, "run", "--set", other)

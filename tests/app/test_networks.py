@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from tnvmc.ansatz.initial import initial_parameters
 from tnvmc.ansatz.neural import NETWORKS, Network, architectures
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.app.cli import main
-from tnvmc.app.measure import Asked, _Measuring
+from tnvmc.app.measure import Asked
 from tnvmc.lattice import chain, square
 from tnvmc.lattice.permutations import checkerboard, translations
 from tnvmc.operators.models import heisenberg
@@ -168,9 +168,9 @@ def test_fine_tuning_with_frozen_groups(tmp_path: Path) -> None:
 
 
 def test_direct_draws_are_as_many_as_asked_for() -> None:
-    settings, none = complete(validate(data("rnn"), ["measure.n_samples=640"])), cast(Any, None)
+    settings = complete(validate(data("rnn"), ["measure.n_samples=640"]))
     for asked, n_samples in ((Asked(), 640), (Asked(n_samples=128), 128)):
-        assert _Measuring(none, none, none, settings, asked).n_samples == n_samples
+        assert asked.samples(settings) == n_samples
 
 
 @pytest.mark.whole

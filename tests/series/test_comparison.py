@@ -14,7 +14,7 @@ from rich.console import Console
 
 from tests.compare_files import SETTINGS, history, strict_json
 from tests.run_files import write_toml
-from tnvmc.app import run as session
+from tnvmc.app import recording
 from tnvmc.app import series as app
 from tnvmc.app.cli import main
 from tnvmc.optimize.schedules import Cosine
@@ -91,14 +91,14 @@ def test_the_table_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.whole
 def test_the_reference_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
-    find = session.find_reference
+    find = recording.find_reference
 
     def counted(*asked: Any, **named: Any) -> Any:
         calls.append(asked)
         return find(*asked, **named)
 
     monkeypatch.setattr(kinds, "find_reference", counted)
-    monkeypatch.setattr(session, "find_reference", lambda *_: pytest.fail("once is enough"))
+    monkeypatch.setattr(recording, "find_reference", lambda *_: pytest.fail("once is enough"))
     assert main(["compare", "study.toml", "--out", "out", "--set", "compare.steps=1"]) == 0
     assert len(calls) == 1
 

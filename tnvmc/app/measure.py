@@ -8,6 +8,7 @@ state, or better than what takes its place, is set aside in a file of its own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,8 +20,8 @@ import numpy as np
 from tnvmc._version import __version__
 from tnvmc.ansatz.protocol import chi_of
 from tnvmc.app.stages import check_overrides, plan_of, restored
+from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import to_host
-from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.observable_set import ALL_PAIRS, ENERGY, ObservableSet
 from tnvmc.operators.properties import fingerprint
@@ -28,8 +29,9 @@ from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import Enumerate
-from tnvmc.sampling.problem import Point, Samples
+from tnvmc.sampling.problem import Samples
 from tnvmc.session.observables import description, for_pairs, measured_observables, of_terms
+from tnvmc.session.vmc import VMC
 from tnvmc.settings.build import chi_to_measure
 from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.load import load_in_place
@@ -50,16 +52,13 @@ from tnvmc.storage.run_folder import (
 )
 from tnvmc.storage.seals import PROVENANCE, sealed_json
 from tnvmc.vmc import checkpoint
-from tnvmc.vmc.core import Iterate, Method, State, controlled
+from tnvmc.vmc.core import Iterate
 from tnvmc.vmc.measured_iterate import CODES, measured_iterate
 from tnvmc.vmc.measurement import FRESH_BURN
 from tnvmc.vmc.results import finite_or_none
 
 Array = Any
 Json = dict[str, Any]
-
-Judged = tuple[Iterate, tuple[Diagnostic, ...]]
-"""What is to be measured, and why it is not the last point; see `measured_iterate`."""
 
 SAME_STATE = ("step", "parameters", "magnetisation", "symmetry")
 """Keys of observables.json that tell states apart."""
@@ -79,12 +78,21 @@ class Asked:
 
     def __post_init__(self) -> None:
         for name, least in {"n_samples": 1, "chi": 1, "pair_samples": 0}.items():
-            value = getattr(self, name)
-            if value is not None and value < least:
-                option = name.replace("_", "-")
-                raise ValueError(f"measure: --{option} is {value}; it must be {least} or larger")
+            if (value := getattr(self, name)) is not None:
+                whole("measure", f"--{name.replace('_', '-')}", value, least)
         if self.direct and self.enumerate:
             raise ValueError("measure: --direct and --enumerate exclude each other; give one")
+
+    def drawn(self, settings: Settings) -> str:
+        """Say how samples are drawn: "chains", "direct" or "enumerate"."""
+        if self.direct:
+            return "direct"
+        kind = "enumerate" if self.enumerate else str(settings.sampler.kind)
+        return "chains" if kind == "metropolis" else kind
+
+    def samples(self, settings: Settings) -> int:
+        """Give the number of samples of all that is cheap."""
+        return self.n_samples or settings.measure.n_samples or 0
 
 
 def measure_run(
@@ -117,12 +125,14 @@ def measure_run(
     check_symmetries(settings, operator, asked.direct)
     own = _own_operators(asked, operator)
     before = check_tied(path)
-    method, at, judged = _restored(path, settings, operator)
-    provenance = provenance_at(path, before, at.step)
+    vmc = restored(path, settings, operator).vmc
+    point, reasons = measured_iterate(vmc.method, vmc.state)
+    reasons = reasons or tuple(_archived_reasons(path))
+    provenance = provenance_at(path, before, vmc.state.step)
     state = {
-        "parameters": parameters_hash(np.ascontiguousarray(to_host(judged[0].theta))),
-        "step": at.step,
-        "magnetisation": method.problem.magnetisation,
+        "parameters": parameters_hash(np.ascontiguousarray(to_host(point.theta))),
+        "step": vmc.state.step,
+        "magnetisation": vmc.problem.magnetisation,
         "symmetry": list(settings.measure.symmetrise),
     }
     held = read_run(path).observables
@@ -134,7 +144,7 @@ def measure_run(
         **state,
         **description(operator),
         "model": settings.hamiltonian.model,
-        **_measured(_Measuring(method, at, judged, settings, asked), ObservableSet(operator, own)),
+        **_measured(vmc, _walked(vmc, point, settings), reasons, settings, asked, own),
         "seconds": perf_counter() - started,
     }
     found = merged(finite_or_none(fresh), held)
@@ -166,25 +176,15 @@ def _own_operators(asked: Asked, operator: Operator) -> tuple[Operator, ...]:
     return tuple(own)
 
 
-def _restored(path: Path, settings: Settings, operator: Operator) -> tuple[Method, State, Judged]:
-    """Give the method and the state of a run, whose walkers have moved."""
-    vmc = restored(path, settings, operator).vmc
-    method, state = vmc.method, vmc.state
-    judged = measured_iterate(method, state)
-    if not judged[1]:
-        judged = judged[0], tuple(_archived_reasons(path))
-    method = replace(method, problem=controlled(method, state).problem)
-    here = state.here
-    if state.step == 0 and settings.sampler.kind == "metropolis":  # at random places
-        walk = method.sampler.for_measurement(settings.sampler.n_walkers, FRESH_BURN, 1)
-        at_rest, point = (
-            replace(method.problem, targets={}),
-            replace(judged[0], configs=here.configs),
-        )
-        here = replace(
-            here, configs=walk.draw(at_rest, point, streams.BURN_IN, jacobian=False)[1].configs
-        )
-    return method, replace(state, here=here, controllers=()), judged
+def _walked(vmc: VMC, point: Iterate, settings: Settings) -> Iterate:
+    """The point with the walkers of the run, moved where they stand at random places."""
+    here = replace(point, configs=vmc.state.here.configs)
+    if vmc.state.step or settings.sampler.kind != "metropolis":
+        return here
+    walk = vmc.method.sampler.for_measurement(settings.sampler.n_walkers, FRESH_BURN, 1)
+    at_rest = replace(vmc.problem, targets={})
+    moved = walk.draw(at_rest, here, streams.BURN_IN, jacobian=False)[1]
+    return replace(here, configs=moved.configs)
 
 
 def _archived_reasons(path: Path) -> Iterator[Diagnostic]:
@@ -198,79 +198,58 @@ def _archived_reasons(path: Path) -> Iterator[Diagnostic]:
             yield Diagnostic.from_dict(found)
 
 
-@dataclass(frozen=True)
-class _Measuring:
-    """One measurement: of what, and how."""
-
-    method: Method
-    state: State
-    judged: Judged
-    settings: Settings
-    asked: Asked
-
-    @property
-    def n_samples(self) -> int:
-        """Samples of all that is cheap."""
-        return self.asked.n_samples or self.settings.measure.n_samples or 0
-
-    @property
-    def drawn(self) -> str:
-        """Samples are "chains", "direct" or "enumerate"."""
-        if self.asked.direct:
-            return "direct"
-        kind = "enumerate" if self.asked.enumerate else str(self.settings.sampler.kind)
-        return "chains" if kind == "metropolis" else kind
-
-    def record(self, blocks: Blocks, chi: int | None, told: Iterable[Diagnostic] = ()) -> Json:
-        """How a part was measured."""
-        return {
-            "n_samples": blocks.n_samples,
-            "effective_samples": blocks.effective_samples,
-            "chi": chi,
-            "scheme": self.settings.contraction.scheme,
-            "drawn": self.drawn,
-            "seed": self.method.problem.seed,
-            "step": self.state.step,
-            "diagnostics": [each.as_dict() for each in told],
-        }
-
-
-def _measured(of: _Measuring, observables: ObservableSet) -> Json:
+def _measured(
+    vmc: VMC,
+    point: Iterate,
+    reasons: Iterable[Diagnostic],
+    settings: Settings,
+    asked: Asked,
+    own: tuple[Operator, ...],
+) -> Json:
     """Draw the samples, and tell what they show and how they were drawn."""
-    (point, reasons), asked = of.judged, of.asked
-    point = replace(point, configs=of.state.here.configs)
-    method, fewer = _method(of, point), None
-    if asked.pair_samples != 0:
-        # At the chi of the run, which costs less.
-        scheme = of.method.problem.ansatz.scheme if asked.chi is None else None
-        fewer = for_pairs(method, of.n_samples, asked.pair_samples, scheme)
-    found, blocks = measured_observables(method, point, observables, fewer, reasons)
-    samples, pairs = of.record(blocks[ENERGY], found["chi"]), None
-    if (some := blocks.get(ALL_PAIRS)) is not None:
-        pairs = of.record(some, found["pair_chi"], of_terms({ALL_PAIRS: some}))
-    operators = {}
-    for each in observables.own:
-        name = f"operator {each.name}"
-        told = of_terms({name: blocks[name]})
-        operators[each.name] = of.record(blocks[name], found["chi"], told)
-        operators[each.name]["fingerprint"] = fingerprint(each)
-    measured = {"samples": samples, "pairs": pairs, "operators": operators}
-    return {**found, "drawn": samples["drawn"], "scheme": samples["scheme"], "measured": measured}
-
-
-def _method(of: _Measuring, point: Point) -> Method:
-    """The method of the energy and of all that is cheap."""
-    settings, asked, ansatz = of.settings, of.asked, of.method.problem.ansatz
-    if asked.chi is not None and chi_of(ansatz) is None:
+    problem, n_samples = vmc.problem, asked.samples(settings)
+    if asked.chi is not None and chi_of(problem.ansatz) is None:
         raise ValueError(f"measure: --chi is {asked.chi}, and this state has none; omit it")
-    sampler: Samples = of.method.sampler
+    sampler: Samples = vmc.method.sampler
     sector, threads = settings.sampler.magnetisation, settings.run.threads
     if asked.direct:
-        sampler = DirectSampler(of.n_samples, magnetisation=sector, threads=threads)
+        sampler = DirectSampler(n_samples, magnetisation=sector, threads=threads)
     elif asked.enumerate:
         sampler = Enumerate(sector, threads)
-    plan = plan_of(settings, of.n_samples, asked.chi or chi_to_measure(settings, ansatz))
-    return replace(plan, sampler=sampler).applied(of.method, point, of.state.step)
+    plan = plan_of(settings, n_samples, asked.chi or chi_to_measure(settings, problem.ansatz))
+    method = replace(plan, sampler=sampler).applied(
+        replace(vmc.method, problem=problem), point, vmc.state.step
+    )
+    fewer = None
+    if asked.pair_samples != 0:
+        # At the chi of the run, which costs less.
+        scheme = problem.ansatz.scheme if asked.chi is None else None
+        fewer = for_pairs(method, n_samples, asked.pair_samples, scheme)
+    observables = ObservableSet(problem.operator, own)
+    found, blocks = measured_observables(method, point, observables, fewer, reasons)
+
+    def record(name: str, chi: int | None) -> Json:
+        """How a part was measured."""
+        of_part = blocks[name]
+        return {
+            "n_samples": of_part.n_samples,
+            "effective_samples": of_part.effective_samples,
+            "chi": chi,
+            "scheme": settings.contraction.scheme,
+            "drawn": asked.drawn(settings),
+            "seed": problem.seed,
+            "step": vmc.state.step,
+            "diagnostics": [each.as_dict() for each in of_terms({name: of_part})],
+        }
+
+    samples = record(ENERGY, found["chi"])
+    operators = {}
+    for each in own:
+        operators[each.name] = record(f"operator {each.name}", found["chi"])
+        operators[each.name]["fingerprint"] = fingerprint(each)
+    pairs = record(ALL_PAIRS, found["pair_chi"]) if ALL_PAIRS in blocks else None
+    measured = {"samples": samples, "pairs": pairs, "operators": operators}
+    return {**found, "drawn": samples["drawn"], "scheme": samples["scheme"], "measured": measured}
 
 
 @dataclass(frozen=True)
@@ -305,7 +284,9 @@ def merged(fresh: Json, held: Mapping[str, Any] | None) -> Merged:
             content["measured"]["operators"][name] = record
             content["operators"][name] = held["operators"][name]
             unchanged.append(_unchanged(content, name, record))
-    worse = any(_worse(new, old) for new, old in _both(now, before))
+    parts = [(now[part], before[part]) for part in ("samples", "pairs")]
+    parts += [(new, before["operators"].get(name)) for name, new in now["operators"].items()]
+    worse = any(new and old and _is_worse(new, old) for new, old in parts)
     return Merged(content, tuple(unchanged), "better" if worse else None)
 
 
@@ -318,21 +299,14 @@ def state_differs(fresh: Mapping[str, Any], held: Mapping[str, Any]) -> str | No
 
 def _free_name(folder: Path, step: int) -> Path:
     """The place for a file that is set aside, with a number if need be."""
-    stem = f"observables-step-{step}"
-    names = (f"{stem}.json", *(f"{stem}-{number}.json" for number in range(2, 10**6)))
-    return next(folder / name for name in names if not (folder / name).exists())
+    place, number = folder / f"observables-step-{step}.json", 1
+    while place.exists():
+        number += 1
+        place = folder / f"observables-step-{step}-{number}.json"
+    return place
 
 
-def _both(now: Json, before: Json) -> Iterator[tuple[Json, Json]]:
-    """New and old record of each part that was measured again."""
-    for part in ("samples", "pairs"):
-        if now[part] is not None and before[part] is not None:
-            yield now[part], before[part]
-    for name in now["operators"].keys() & before["operators"].keys():
-        yield now["operators"][name], before["operators"][name]
-
-
-def _worse(new: Json, old: Json) -> bool:
+def _is_worse(new: Json, old: Json) -> bool:
     """Tell whether the old one has more samples or chi, or is of another operator."""
     if new.get("fingerprint") != old.get("fingerprint"):
         return True
@@ -341,9 +315,8 @@ def _worse(new: Json, old: Json) -> bool:
 
 def _worth(record: Json) -> float:
     """Samples; of an enumeration more than any number of them."""
-    if record["drawn"] == "enumerate":
-        return float("inf")
-    return float(record["effective_samples"] or record["n_samples"])
+    enumerated = record["drawn"] == "enumerate"
+    return math.inf if enumerated else float(record["effective_samples"] or record["n_samples"])
 
 
 def _unchanged(content: Json, name: str, record: Json) -> Diagnostic:

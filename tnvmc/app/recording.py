@@ -131,23 +131,23 @@ class Recorder:
         self._took = self._saved_at - began
 
     def finish(
-        self,
-        config: Mapping[str, Any],
-        measured: Measured,
-        scan: Sequence[Mapping[str, Any]],
-        reference: Reference,
-        since: float,
-    ) -> dict[str, Any]:
-        """Write result.json and energy.png, and give the content of the first.
+        self, config: Mapping[str, Any], measured: Measured, reference: Reference, since: float
+    ) -> tuple[Measured, dict[str, Any]]:
+        """Judge an energy, and write result.json and energy.png; the measurement and the result.
+
+        Where the state has a chi, part of the samples is measured at others.
 
         Args:
             config: what config.toml holds, by which the energy was measured.
             measured: the energy.
-            scan: of `scanned`.
             reference: an energy to compare with.
             since: when the run would have begun, made in one go; by `perf_counter`.
         """
         vmc, folder = self._run.vmc, self._folder
+        measured = judged(measured, vmc.method.orthogonal_to, reference.bound)
+        chis = default_chis(controlled(vmc.method, vmc.state).problem.ansatz)
+        threads = vmc.method.sampler.threads
+        scan = scan_chi(measured, chis, threads).as_dicts() if chis else []
         history = folder.history()
         found = result_of(vmc, config, measured.measurement, reference)
         found |= self._run.outcome(folder.path, measured, folder.provenance)
@@ -156,13 +156,13 @@ class Recorder:
         found["convergence"] = convergence(found, history, scan)
         folder.write_result(found)
         draw_energy(folder, found)
-        return found
+        return measured, found
 
 
-def scanned(vmc: Made, measured: Measured) -> list[dict[str, Any]]:
-    """Measure part of the samples at other chi, where the state has one."""
-    chis = default_chis(controlled(vmc.method, vmc.state).problem.ansatz)
-    return scan_chi(measured, chis, vmc.method.sampler.threads).as_dicts() if chis else []
+def reference_of(vmc: Made) -> Reference:
+    """Give the energy that a state is compared with."""
+    sector = controlled(vmc.method, vmc.state).problem.magnetisation
+    return find_reference(vmc.operator, sector, vmc.ansatz.group, vmc.method.orthogonal_to)
 
 
 def result_of(
@@ -282,14 +282,9 @@ def recorded_result(
             section, held = _measure_section(vmc, plan), read_toml(path / CONFIG)
             config = described(vmc, str(path), vmc.state.step, measure=section, before=held)
             folder.write_settings(config)
-            problem = controlled(vmc.method, vmc.state).problem
-            group, lower = vmc.ansatz.group, vmc.method.orthogonal_to
-            reference = find_reference(vmc.operator, problem.magnetisation, group, lower)
-            measured = judged(measured, lower, reference.bound)
             since = started - sum(line["seconds"] for line in folder.history())
-            recorder, scan = Recorder(OneStage(vmc), folder), scanned(vmc, measured)
-            recorder.finish(config, measured, scan, reference, since)
-            return measured
+            recorder = Recorder(OneStage(vmc), folder)
+            return recorder.finish(config, measured, reference_of(vmc), since)[0]
 
     yield keep
 

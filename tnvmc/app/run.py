@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import Any
 
 from tnvmc.ansatz.peps.sharing import shared_counts
-from tnvmc.app.recording import Recorder, draw_energy, scanned
+from tnvmc.app.recording import Recorder, draw_energy, reference_of
 from tnvmc.app.stages import StagedRun, lower_states, plan_of
 from tnvmc.backend.process import uninterrupted
 from tnvmc.backend.ranks import in_use, launched
@@ -46,8 +46,7 @@ from tnvmc.storage.run_folder import (
     require_provenance,
     require_settings,
 )
-from tnvmc.trust.energies import judged
-from tnvmc.trust.reference import Reference, find_reference
+from tnvmc.trust.reference import Reference
 from tnvmc.vmc.measurement import measure
 from tnvmc.vmc.results import StepRecord
 
@@ -131,8 +130,7 @@ def continued_run(
             "tells of steps that were made; put the checkpoint back, or start in another folder"
         )
     provenance = require_provenance(path) if begun else None
-    done = read_stages(checkpoint) if begun else []
-    run, console = _set_up(settings, done, blank=begun)
+    run, console = _set_up(settings, read_stages(checkpoint) if begun else [], blank=begun)
     if begun:
         run.restore(checkpoint)
     _refuse_fewer_steps(run, path)
@@ -145,9 +143,7 @@ def continued_run(
             console.say(nothing_to_do(old))
             if not (path / PICTURE).exists():
                 draw_energy(folder, old)
-            console.result(old)
-            console.say(f"written to {path}")
-            return old
+            return _shown(old, console, path)
         if begun:
             console.say(f"going on after step {run.vmc.state.step}")
         if not (old or {}).get("config") and (path / RESULT).exists():
@@ -156,6 +152,12 @@ def continued_run(
             folder.write_settings(settings.as_dict())
         with told_in_logs():
             return _carry_on(run, settings, folder, console, started, reference)
+
+
+def _shown(result: dict[str, Any], console: RunConsole, path: Path) -> dict[str, Any]:
+    console.result(result)
+    console.say(f"written to {path}")
+    return result
 
 
 def _refuse_fewer_steps(run: StagedRun, path: Path) -> None:
@@ -205,9 +207,7 @@ def _carry_on(
     recorder = Recorder(run, folder)
     try:
         recorder.save()
-        if reference is None:
-            group, sector = run.vmc.ansatz.group, settings.sampler.magnetisation
-            reference = find_reference(run.operator, sector, group, run.lower)
+        reference = reference or reference_of(run.vmc)
         console.used = run.seconds
         with console.live(run.vmc.state.step, reference.energy):
             _optimise(run, recorder, folder, console)
@@ -216,9 +216,8 @@ def _carry_on(
             vmc, chi = run.vmc, chi_to_measure(settings, run.vmc.problem.ansatz)
             plan = plan_of(settings, settings.measure.n_samples, chi)
             measured = measure(vmc.method, vmc.state, plan)
-            measured = judged(measured, vmc.method.orthogonal_to, reference.bound)
-            scan = scanned(vmc, measured)
-        result = recorder.finish(settings.as_dict(), measured, scan, reference, started - earlier)
+            since = started - earlier
+            result = recorder.finish(settings.as_dict(), measured, reference, since)[1]
     except (KeyboardInterrupt, MemoryError) as stop:
         with contextlib.suppress(KeyboardInterrupt), uninterrupted():  # a second Ctrl-C
             try:
@@ -233,9 +232,7 @@ def _carry_on(
         raise Interrupted(where, command, status, because) from None
     except OSError as error:
         raise _not_written(error, folder, recorder.saved_step) from None
-    console.result(result)
-    console.say(f"written to {folder.path}")
-    return result
+    return _shown(result, console, folder.path)
 
 
 def _not_written(error: OSError, folder: RunFolder, saved_step: int | None) -> DiskError:
@@ -254,19 +251,18 @@ def _stage_headline(run: StagedRun) -> str:
     """The present stage in a line for people."""
     stage, own = run.stage, run.stage.settings
     parts = [f"D = {stage.D}"] if stage.D else []
-    edge = getattr(stage.settings.ansatz, "edge", None)
+    edge = getattr(own.ansatz, "edge", None)
     parts += [f"edge = {edge}"] if edge else []
     if stage.kind == "simple_update":
         parts.append("simple update")
     else:
-        if own.contraction.chi:
-            parts.append(f"chi = {own.contraction.chi}".replace("auto", "growing"))
-        drawn = f"{own.sampler.n_samples} samples".replace("auto", "growing")
-        drawn = "all configurations" if own.sampler_kind == "enumerate" else drawn
-        parts.append(f"{drawn}, {own.optimizer.steps} steps")
-        if stage.plateau:
-            parts.append(f"or until the last {stage.plateau} are a plateau")
-    return f"stage {stage.number} of {len(run.stages)}: {', '.join(parts)}"
+        parts += [f"chi = {own.contraction.chi}"] if own.contraction.chi else []
+        enumerated = own.sampler_kind == "enumerate"
+        parts.append("all configurations" if enumerated else f"{own.sampler.n_samples} samples")
+        parts.append(f"{own.optimizer.steps} steps")
+        parts += [f"or until the last {stage.plateau} are a plateau"] if stage.plateau else []
+    about = ", ".join(parts).replace("auto", "growing")
+    return f"stage {stage.number} of {len(run.stages)}: {about}"
 
 
 def _optimise(run: StagedRun, recorder: Recorder, folder: RunFolder, console: RunConsole) -> None:

@@ -26,6 +26,7 @@ from tnvmc.operators.term import Operator
 from tnvmc.optimize import schedules
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
+from tnvmc.optimize.rule import Rule
 from tnvmc.optimize.solve import Cholesky
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
@@ -222,17 +223,20 @@ def build_sampler(settings: Settings, operator: Operator) -> Samples:
     return Sampler(**chains, threads=threads)
 
 
-def build_optimizer(settings: Any) -> Any:
+RULES: Mapping[str, Any] = {
+    "sr": SR, "gradient": GradientDescent, "random_sign": RandomSign, "adam": Adam,
+}  # fmt: skip
+SOLVERS: Mapping[str, Any] = {"cholesky": Cholesky, "conjugate_gradients": ConjugateGradients}
+SAMPLERS = {"metropolis": Sampler, "direct": DirectSampler, "enumerate": Enumerate}
+
+
+def build_optimizer(settings: Any) -> Rule:
     """Make the rule of the [optimizer] section."""
-    if settings.kind == "sr":
-        solvers: Any = {"conjugate_gradients": ConjugateGradients, "cholesky": Cholesky}
-        return SR(
-            settings.diag_shift, settings.momentum, memory=settings.memory or 0.0,
-            reach=settings.reach,
-            solver=solvers.get(settings.solver, lambda: None)(),
-        )  # fmt: skip
-    rules: Any = {"gradient": GradientDescent, "random_sign": RandomSign, "adam": Adam}
-    return rules[settings.kind]()
+    if settings.kind != "sr":
+        return RULES[settings.kind]()  # type: ignore[no-any-return]
+    solver = None if settings.solver == "auto" else SOLVERS[settings.solver]()
+    memory, momentum = settings.memory or 0.0, settings.momentum
+    return SR(settings.diag_shift, momentum, memory=memory, reach=settings.reach, solver=solver)
 
 
 def build_schedule(

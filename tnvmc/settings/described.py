@@ -8,7 +8,7 @@ file says that it can make a state that it cannot.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,18 @@ from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.backend.namespace import array_namespace, is_gpu
 from tnvmc.lattice import Lattice
 from tnvmc.operators.properties import fingerprint
-from tnvmc.optimize import schedules
 from tnvmc.optimize.average import most_parameters
-from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.optimize.pace import Paced
 from tnvmc.optimize.rule import Rule
-from tnvmc.optimize.solve import Cholesky
-from tnvmc.settings.build import build_ansatz, build_optimizer, build_sampler, build_schedule
+from tnvmc.settings.build import (
+    RULES,
+    SAMPLERS,
+    SOLVERS,
+    build_ansatz,
+    build_optimizer,
+    build_sampler,
+    build_schedule,
+)
 from tnvmc.settings.config import SECTIONS, SamplerSettings, Settings, build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
@@ -33,7 +38,7 @@ from tnvmc.settings.model_settings import build_lattice
 from tnvmc.settings.optimizer_settings import SRSettings
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.run_files import OWN_PARTS
-from tnvmc.vmc.controllers import GrowingChi, GrowingSamples, Rates, paced
+from tnvmc.vmc.controllers import GrowingChi, GrowingSamples, paced
 from tnvmc.vmc.core import Made
 
 Section = dict[str, Any]
@@ -47,11 +52,6 @@ _FROM_THE_FILE = (
 _STATES = {
     "PEPS": "peps", "PeriodicMPS": "periodic_mps", "ProductState": "product",
     "DimerCovering": "dimer", "Jastrow": "jastrow",
-}  # fmt: skip
-_SAMPLERS = {"Sampler": "metropolis", "DirectSampler": "direct", "Enumerate": "enumerate"}
-_RULES = {"SR": "sr", "GradientDescent": "gradient", "RandomSign": "random_sign", "Adam": "adam"}
-_SOLVERS = {
-    type(None): "auto", Cholesky: "cholesky", ConjugateGradients: "conjugate_gradients",
 }  # fmt: skip
 
 
@@ -93,12 +93,9 @@ def described(
         own = list(dict.fromkeys(each.key.strip("[]").split(".")[0] for each in error.problems))
     except ValueError:
         own = ["settings"]
-    given = {
-        "moves": vmc.given.moves is not None,
-        "configs": vmc.given.configs,
-        "orthogonal_to": bool(vmc.method.orthogonal_to),
-    }
-    own += [name for name, is_own in given.items() if is_own]
+    own += ["moves"] if vmc.given.moves is not None else []
+    own += ["configs"] if vmc.given.configs else []
+    own += ["orthogonal_to"] if vmc.method.orthogonal_to else []
     if own:
         facts = {"own": own, "n_sites": vmc.operator.n_sites, "units": vmc.operator.units}
         content = _plain(content) | {OWN_PARTS: facts}
@@ -114,19 +111,37 @@ def _plain(value: Any) -> Any:
 
 def _sections(vmc: Made, out: str, steps: int, init: str | None) -> dict[str, Section]:
     method, operator = vmc.method, vmc.operator
+    sampler: Any = method.sampler
     on_gpu = is_gpu(array_namespace(vmc.state.here.theta))
+    auto = {
+        "contraction": {"chi": "auto"} if vmc.state.controller(GrowingChi) else {},
+        "sampler": {"n_samples": "auto"} if vmc.state.controller(GrowingSamples) else {},
+    }
+    scheme, contraction = vmc.ansatz.scheme, Section()
+    if scheme is not None:
+        contraction = {"scheme": type(scheme).__name__.lower(), "chi": chi_of(vmc.ansatz)}
+    takes = SamplerSettings.model_fields.keys() & getattr(sampler, "__dataclass_fields__", {})
     return {
         "lattice": _lattice(operator.lattice),
         "hamiltonian": {"model": operator.name, **(operator.couplings or {})},
         "ansatz": _symmetrised(vmc.ansatz) | _ansatz(inner_state(vmc.ansatz), init),
-        "contraction": _contraction(vmc),
-        "sampler": _sampler(vmc),
-        "optimizer": {"steps": steps, **_optimizer(method.rule), **_rate(vmc)},
+        "contraction": contraction | auto["contraction"],
+        "sampler": {
+            "kind": _name_in(SAMPLERS, sampler), **{name: getattr(sampler, name) for name in takes},
+            "magnetisation": method.problem.magnetisation, **auto["sampler"],
+        },
+        "optimizer": {"steps": steps, **_optimizer(method.rule), **_rate(_rate_of(vmc))},
         "run": {
             "seed": method.problem.seed, "out": out, "device": "gpu" if on_gpu else "cpu",
-            "threads": method.sampler.threads,
+            "threads": sampler.threads,
         },
     }  # fmt: skip
+
+
+def _name_in(table: Mapping[str, type], value: Any) -> str:
+    """The word for a class in a file; its name where there is none."""
+    kind = type(value)
+    return next((name for name, known in table.items() if known is kind), kind.__name__)
 
 
 def _lattice(lattice: Lattice) -> Section:
@@ -175,41 +190,17 @@ def _ansatz(state: Any, init: str | None) -> Section:
     return found
 
 
-def _contraction(vmc: Made) -> Section:
-    scheme = vmc.ansatz.scheme
-    if scheme is None:
-        return {}
-    found = {"scheme": type(scheme).__name__.lower(), "chi": chi_of(vmc.ansatz)}
-    if vmc.state.controller(GrowingChi) is not None:
-        found["chi"] = "auto"
-    return found
-
-
-def _sampler(vmc: Made) -> Section:
-    sampler: Any = vmc.method.sampler
-    kind = type(sampler).__name__
-    found: Section = {"kind": _SAMPLERS.get(kind, kind)}
-    takes = getattr(sampler, "__dataclass_fields__", {})
-    found |= {
-        name: getattr(sampler, name) for name in SamplerSettings.model_fields if name in takes
-    }
-    if vmc.state.controller(GrowingSamples) is not None:
-        found["n_samples"] = "auto"
-    return found | {"magnetisation": vmc.method.problem.magnetisation}
-
-
 def _optimizer(rule: Rule) -> Section:
     inner: Any = getattr(rule, "rule", rule)  # of one that is paced
-    kind = type(inner).__name__
     found = {name: getattr(inner, name) for name in SRSettings.model_fields if hasattr(inner, name)}
     if "solver" in found:  # another one has no name in a file
-        found["solver"] = _SOLVERS.get(type(inner.solver))
-    return {"kind": _RULES.get(kind, kind), **found}
+        names = {kind: name for name, kind in SOLVERS.items()}
+        found["solver"] = names.get(type(inner.solver), None if inner.solver else "auto")
+    return {"kind": _name_in(RULES, inner), **found}
 
 
-def _rate(vmc: Made) -> Section:
-    given = _rate_of(vmc)
-    if isinstance(given, schedules.Cosine | schedules.Exponential):
+def _rate(given: Any) -> Section:
+    if hasattr(given, "end"):
         falls = {"learning_rate": given.start, "final_learning_rate": given.end}
         return {**falls, "schedule": type(given).__name__.lower()}
     if callable(given):
@@ -219,12 +210,8 @@ def _rate(vmc: Made) -> Section:
 
 def _rate_of(vmc: Made) -> Any:
     """A number, "auto", a schedule or a function."""
-    auto = isinstance(vmc.method.rule, Paced)
-    return "auto" if auto else _plain_rate(vmc.method.schedule)
-
-
-def _plain_rate(schedule: Any) -> Any:
-    return schedule.given if isinstance(schedule, Rates) else schedule
+    paced_rule = isinstance(vmc.method.rule, Paced)
+    return "auto" if paced_rule else getattr(vmc.method.schedule, "given", vmc.method.schedule)
 
 
 def _differing(vmc: Made, settings: Settings) -> list[str]:
@@ -234,16 +221,15 @@ def _differing(vmc: Made, settings: Settings) -> list[str]:
         return ["lattice", "hamiltonian"]
     if (fingerprint(operator), operator.units) != (fingerprint(vmc.operator), vmc.operator.units):
         return ["hamiltonian"]
-    rule = build_optimizer(settings.optimizer)
-    if settings.optimizer.kind == "sr":
-        shared = getattr(inner_state(vmc.ansatz), "shared", None) is not None
-        rule = replace(rule, averaged_up_to=most_parameters(method.sampler.n_samples, shared))
+    shares = getattr(inner_state(vmc.ansatz), "shared", None) is not None
+    most = most_parameters(method.sampler.n_samples, shares)
+    rule = build_optimizer(settings.optimizer).averaged(most)
     rule = paced(rule, operator) if _rate_of(vmc) == "auto" else rule
     same = {
         "ansatz": _same_state(build_ansatz(settings, operator), vmc.ansatz),
         "sampler": _same_sampler(build_sampler(settings, operator), vmc),
         "optimizer": rule == method.rule,
-        "learning_rate": _plain_rate(build_schedule(settings.optimizer)) == _rate_of(vmc),
+        "learning_rate": build_schedule(settings.optimizer) == _rate_of(vmc),
     }
     return [name for name, is_same in same.items() if not is_same]
 
