@@ -420,10 +420,10 @@ def test_what_follows_the_steps_goes_on(tmp_path: Path) -> None:
             checkpoint.load(path, IDENTITY, State(0, here), archived)
 
 
-def test_a_file_of_the_version_before_is_read(
+def test_a_file_of_an_earlier_version_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There the three stood beside the step, and chi was a number."""
+    """There controllers stood beside the step: without them others would go on."""
     path, here = tmp_path / "c.h5", point(3)
     state = State(4, here, controllers=CONTROLLERS)
     tree = checkpoint.as_tree(state)
@@ -431,4 +431,5 @@ def test_a_file_of_the_version_before_is_read(
     earlier = {"trail": held["mean_of_iterates"], "growth": held["samples"], "chi": 10}
     monkeypatch.setattr(checkpoint, "as_tree", lambda _: tree | earlier)
     checkpoint.save(path, state, IDENTITY)
-    assert same_controllers(checkpoint.load(path, IDENTITY, state))
+    with pytest.raises(StateFileError, match="earlier version, with chi, growth, trail"):
+        checkpoint.load(path, IDENTITY, state)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tnvmc.backend.process import one_blas_thread, threads_in_use, using_threads
-from tnvmc.backend.ranks import ALONE, Here, Place, Ranks
+from tnvmc.backend.ranks import Here, Place, Ranks
 from tnvmc.jacobian.centered import CenteredJacobian, row_pieces
 from tnvmc.jacobian.cholesky import Factor, Triangle, n_stored, rows_of
 from tnvmc.jacobian.distributed import DistributedJacobian
@@ -89,12 +89,9 @@ class DistributedTriangle:
 Covariance = Triangle | DistributedTriangle
 
 
-def of_numbers(numbers: np.ndarray, n: int, ranks: Ranks = ALONE) -> Covariance:
-    """Make S (n, n) of numbers as in a file (`n_stored`,), dealt out."""
-    if ranks.size == 1:
-        return Triangle(n, rows_of(n), np.asarray(numbers))
-    shares = ranks.together(_dealt, n, numbers.dtype, Here(numbers))
-    return DistributedTriangle(n, numbers.dtype, ranks, tuple(shares))
+def of_numbers(numbers: np.ndarray, n: int) -> Triangle:
+    """Make S (n, n) of numbers as in a file (`n_stored`,)."""
+    return Triangle(n, rows_of(n), np.asarray(numbers))
 
 
 def of_samples(a: CenteredJacobian) -> Covariance:
@@ -105,17 +102,17 @@ def of_samples(a: CenteredJacobian) -> Covariance:
 
 def plus(before: Covariance, a: CenteredJacobian, factor: float) -> Covariance:
     """Give factor * S + A^dagger A, in the precision of S, on the ranks that have A."""
-    jacobian = a.jacobian
+    jacobian, own = a.jacobian, before
     if isinstance(jacobian, DistributedJacobian):
-        if not isinstance(before, DistributedTriangle) or before.ranks is not jacobian.ranks:
-            before = of_numbers(np.asarray(before), before.n, jacobian.ranks)
-        assert isinstance(before, DistributedTriangle)
+        ranks = jacobian.ranks
+        if not isinstance(own, DistributedTriangle) or own.ranks is not ranks:
+            shares = ranks.together(_dealt, own.n, own.dtype, Here(np.asarray(own)))
+            own = DistributedTriangle(own.n, own.dtype, ranks, tuple(shares))
         means = np.stack([a.mean(part) for part in range(a.parts)])
-        return before.plus(jacobian, _Samples(means, a.weight), factor)
-    if not isinstance(before, Triangle):
-        before = of_numbers(np.asarray(before), before.n)
-        assert isinstance(before, Triangle)
-    return before.plus(a.dense_rows(), factor)
+        return own.plus(jacobian, _Samples(means, a.weight), factor)
+    if isinstance(own, DistributedTriangle):
+        own = of_numbers(np.asarray(own), own.n)
+    return own.plus(a.dense_rows(), factor)
 
 
 class _Samples(NamedTuple):

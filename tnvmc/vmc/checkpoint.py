@@ -110,6 +110,11 @@ def load(
             raise StateFileError(f"{path}: checkpoint of another problem: {', '.join(differing)}")
         _check_rule(path, stored.get(_RULE), belongs_to.get(_RULE))
         tree = decoded(file, array_namespace(like.theta))
+        if others := set(tree) - _PARTS:
+            raise StateFileError(
+                f"{path}: of an earlier version, with {', '.join(sorted(others))}; start a new run "
+                "with ansatz.init = this file"
+            )
         absent = {name: None for name, value in like.optimizer.items() if value is None}
         if stored.get(ARCHIVED):
             if not archived:
@@ -122,7 +127,7 @@ def load(
         for name in points:
             found = absent | tree[name].get("optimizer", {})
             tree[name]["optimizer"] = _of_this_version(found, like.optimizer)
-        _check_mean(path, controllers_in(tree), present, archived)
+        _check_mean(path, tree.get("controllers", {}), present, archived)
         state = _state(tree, present.controllers)
         for name in points:
             _check(path, name, getattr(state, name), like)
@@ -131,8 +136,7 @@ def load(
     return state
 
 
-_EARLIER_NAMES = {"trail": "mean_of_iterates", "growth": "samples", "chi": "chi"}
-"""Of controllers in earlier versions, which stood beside the step, chi as a number."""
+_PARTS = {"step", "here", "good", "recent", "controllers"}
 
 
 def as_tree(state: State) -> dict[str, Any]:
@@ -150,16 +154,6 @@ def as_tree(state: State) -> dict[str, Any]:
     return tree if state.good is None else tree | {"good": iterate(state.good)}
 
 
-def controllers_in(tree: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Give the fields of the controllers of a checkpoint by name, also of an earlier version."""
-    found = dict(tree.get("controllers", {}))
-    for earlier, name in _EARLIER_NAMES.items():
-        if earlier in tree:
-            fields = tree[earlier]
-            found[name] = fields if isinstance(fields, Mapping) else {"chi": fields}
-    return found
-
-
 def _state(tree: Mapping[str, Any], controllers: Sequence[Controller]) -> State:
     """Read `as_tree` back.
 
@@ -172,7 +166,7 @@ def _state(tree: Mapping[str, Any], controllers: Sequence[Controller]) -> State:
         for name in ("energies", "errors", "variances", "norms")
     }
     good = Iterate(**tree["good"]) if "good" in tree else None
-    recent, fields = Recent(**series, **others), controllers_in(tree)
+    recent, fields = Recent(**series, **others), tree.get("controllers", {})
     restored = [each.restored(fields.get(each.name)) for each in controllers]
     present = tuple(each for each in restored if each is not None)
     return State(int(tree["step"]), Iterate(**tree["here"]), good, recent, present)

@@ -81,7 +81,7 @@ class State:
 
     def controller(self, kind: type[C]) -> C | None:
         """Give the controller of a kind; None where that setting is fixed."""
-        return next((each for each in self.controllers if isinstance(each, kind)), None)
+        return next((each for each in self.controllers if type(each) is kind), None)
 
     def with_controller(self, *new: Controller) -> State:
         """Give the state with other controllers in the place of those of the same kind."""
@@ -90,7 +90,7 @@ class State:
 
     def without_controller(self, kind: type) -> State:
         """Give the state whose setting of a kind is fixed."""
-        left = (each for each in self.controllers if not isinstance(each, kind))
+        left = (each for each in self.controllers if type(each) is not kind)
         return replace(self, controllers=tuple(left))
 
     def on_one_rank(self) -> State:
