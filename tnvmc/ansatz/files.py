@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -108,45 +108,15 @@ def write_state(
     write_atomically(path, encoded(content, attributes))
 
 
-def save_state(path: str | Path, ansatz: Ansatz, theta: Any, *, overwrite: bool = False) -> None:
-    """Write parameters (P,) and what they belong to; see `GenericAnsatz.save`."""
-    host = to_host(theta)
-    if host.shape != (ansatz.n_params,):
-        raise ValueError(
-            f"save: theta has shape {host.shape}, the {type(ansatz).__name__} has "
-            f"{ansatz.n_params} parameters"
-        )
-    if not np.isfinite(host).all():
-        raise ValueError("save: theta holds numbers that are not finite")
-    rebuild, configs = ansatz.rebuild(), probe_configs(ansatz)
-    more = {} if rebuild is None else {REBUILD: plain(rebuild)}
-    found = ansatz.log_amplitude(host, configs)
-    probe = {"configs": configs, "phase": to_host(found.phase), "log_abs": to_host(found.log_abs)}
-    write_state(path, ansatz, host, more, {"probe": probe}, overwrite)
-
-
-def load_theta(path: str | Path, ansatz: Ansatz) -> np.ndarray:
-    """Read parameters (P,), on the host, for a wave function; see `GenericAnsatz.load_theta`."""
-    path = as_path("load_theta", path)
-    with opened(path) as file:
-        stored, theta = parameters_in(file)
-        wanted = _identity(ansatz)
-        differing = differences({key: stored.get(key) for key in wanted}, wanted)
-        if differing:
-            raise StateFileError(f"{path}: holds another state: {', '.join(differing)}")
-        if "probe" in file:
-            _compare(path, file["probe"], ansatz, theta)
-    return theta
-
-
 def _identity(ansatz: Ansatz) -> dict[str, Any]:
-    described, _, _ = lattice_parts(ansatz.lattice)
     about = plain(ansatz.description())
-    n_params = int(ansatz.n_params)
     return {
-        "ansatz": about.pop("ansatz"), "lattice": described, "local_dim": int(ansatz.local_dim),
-        **about, "n_parameters": n_params,
-    }  # fmt: skip
+        "ansatz": about.pop("ansatz"),
+        "lattice": lattice_parts(ansatz.lattice)[0],
+        "local_dim": int(ansatz.local_dim),
+        **about,
+        "n_parameters": int(ansatz.n_params),
+    }
 
 
 def scheme_in_file(scheme: Any) -> dict[str, Any] | None:
@@ -184,10 +154,7 @@ def probe_configs(ansatz: Ansatz) -> np.ndarray:
 
 
 def _compare(path: Path, probe: Any, ansatz: Ansatz, theta: np.ndarray) -> None:
-    """Raise StateFileError where parameters mean another psi now than when they were saved.
-
-    Of psi times a constant, which is the same state, nothing is said.
-    """
+    """Raise StateFileError where parameters mean another psi now, but for a constant factor."""
     found = ansatz.log_amplitude(theta, probe["configs"][()])
     old, new = probe["log_abs"][()], to_host(found.log_abs)
     before, after = probe["phase"][()], to_host(found.phase)
@@ -205,29 +172,51 @@ def _compare(path: Path, probe: Any, ansatz: Ansatz, theta: np.ndarray) -> None:
         )
 
 
-class InFiles:
+class InFiles(Ansatz):
     """Base of wave functions whose parameters go to files and come back."""
 
     def save(self, path: str | Path, theta: Any, *, overwrite: bool = False) -> None:
         """Write parameters (P,) to an HDF5 file that `load_theta` and ansatz.init read.
 
-        The file is written whole or not at all.
-
-        `tnvmc.load_state` makes the wave functions of this package again from it.  Ln psi of a few
-        configurations is kept too, so that code which changes is noticed.
+        The file is written whole or not at all.  `tnvmc.load_state` makes the wave functions of
+        this package again from it.  Ln psi of a few configurations is kept too, so that code which
+        changes is noticed.
 
         Raises:
             StateFileError: the file exists and `overwrite` is not set.
             ValueError: another number of parameters, or some that are not finite.
             OSError: no space, no permission, no such folder.
         """
-        save_state(path, cast(Ansatz, self), theta, overwrite=overwrite)
+        host = to_host(theta)
+        if host.shape != (self.n_params,):
+            raise ValueError(
+                f"save: theta has shape {host.shape}, the {type(self).__name__} has "
+                f"{self.n_params} parameters"
+            )
+        if not np.isfinite(host).all():
+            raise ValueError("save: theta holds numbers that are not finite")
+        rebuild, configs = self.rebuild(), probe_configs(self)
+        more = {} if rebuild is None else {REBUILD: plain(rebuild)}
+        found = self.log_amplitude(host, configs)
+        probe = {
+            "configs": configs, "phase": to_host(found.phase), "log_abs": to_host(found.log_abs)
+        }  # fmt: skip
+        write_state(path, self, host, more, {"probe": probe}, overwrite)
 
-    def load_theta(self, path: str | Path) -> Any:
+    def load_theta(self, path: str | Path) -> np.ndarray:
         """Read parameters (P,), on the host, that `save` wrote of the same wave function.
 
         Raises:
             StateFileError: no such file; damaged; of another kind, lattice or number of parameters;
                 of a wave function that gives another psi with them.
         """
-        return load_theta(path, cast(Ansatz, self))
+        path = as_path("load_theta", path)
+        with opened(path) as file:
+            stored, theta = parameters_in(file)
+            wanted = _identity(self)
+            differing = differences({key: stored.get(key) for key in wanted}, wanted)
+            if differing:
+                raise StateFileError(f"{path}: holds another state: {', '.join(differing)}")
+            if "probe" in file:
+                _compare(path, file["probe"], self, theta)
+        return theta

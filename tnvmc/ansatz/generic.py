@@ -18,13 +18,13 @@ from tnvmc.ansatz.files import InFiles
 from tnvmc.ansatz.metropolis import (
     Chains,
     MoveCounts,
+    PlainSweep,
     Proposals,
     SiteMove,
     amplitude_ratio,
     metropolis,
 )
 from tnvmc.ansatz.protocol import (
-    Ansatz,
     LogAmplitude,
     Snapshot,
     SweepInfo,
@@ -43,7 +43,7 @@ Array = Any
 _PHASE = 1e-4  # that a modulus may be off 1: rounding in single precision is 1e-7
 
 
-class GenericAnsatz(InFiles, Ansatz):
+class GenericAnsatz(PlainSweep, InFiles):
     """A wave function from two methods: `log_amplitude`, and `random` to start from.
 
     Args:
@@ -155,17 +155,10 @@ class GenericAnsatz(InFiles, Ansatz):
             )
         return Walkers(configs, amplitude)
 
-    def sweep(
-        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array
-    ) -> tuple[Walkers, SweepInfo]:
-        """Propose the moves one after another, in the order of `moves`."""
-        psi = partial(self.log_amplitude, theta)
-        return amplitude_sweep(psi, self.local_dim, walkers, moves, uniforms)
-
     def tempered_sweep(
-        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array
+        self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array | float
     ) -> tuple[Walkers, SweepInfo]:
-        """`sweep` of walkers that sample |psi|^(2 power), with `power` (B,)."""
+        """Propose the moves in their order, to sample |psi|^(2 power), with one power or (B,)."""
         psi = partial(self.log_amplitude, theta)
         return amplitude_sweep(psi, self.local_dim, walkers, moves, uniforms, power)
 
@@ -174,13 +167,9 @@ class GenericAnsatz(InFiles, Ansatz):
     ) -> tuple[Walkers, Snapshot]:
         """Ratios of all replacements, batched over patches, and log-derivatives."""
         ratios = replacement_ratios(
-            lambda configs: self.log_amplitude(theta, configs),
-            walkers.configs,
-            walkers.amplitude,
-            replacements,
-            self.local_dim,
-            self.rows_per_call,
-        )
+            partial(self.log_amplitude, theta), walkers.configs, walkers.amplitude, replacements,
+            self.local_dim, self.rows_per_call,
+        )  # fmt: skip
         derivatives = self.jacobian(theta, walkers.configs) if jacobian else None
         return walkers, Snapshot(walkers.configs, walkers.amplitude, ratios, derivatives)
 
@@ -231,8 +220,13 @@ def replacement_ratios(
     """
     xp = array_namespace(configs)
     groups = [_changed(configs, group, local_dim) for group in _alike(replacements)]
-    values = _in_batches(
-        log_amplitude, [group.configs for group in groups], rows_per_call, amplitude
+    changed = xp.concat([configs[:0, :], *(group.configs for group in groups)])
+    parts = [
+        log_amplitude(changed[begin : min(begin + rows_per_call, changed.shape[0]), :])
+        for begin in range(0, changed.shape[0], rows_per_call)
+    ] or [amplitude]
+    values = LogAmplitude(
+        xp.concat([part.phase for part in parts]), xp.concat([part.log_abs for part in parts])
     )
     found: dict[Patch, Array] = {}
     offset = 0
@@ -293,27 +287,6 @@ def _changed(configs: Array, group: Targets, local_dim: int) -> _Changed:
             changed = xp.where(columns == site[:, None], digit[:, None], changed)
         target = target // local_dim
     return _Changed(patches, changed, walkers, exists)
-
-
-def _in_batches(
-    log_amplitude: Callable[[Array], LogAmplitude],
-    pieces: list[Array],
-    rows_per_call: int,
-    like: LogAmplitude,
-) -> LogAmplitude:
-    """Amplitudes of the configurations in `pieces`, `rows_per_call` at a time."""
-    if sum(piece.shape[0] for piece in pieces) == 0:
-        return LogAmplitude(like.phase[:0], like.log_abs[:0])
-    xp = array_namespace(*pieces)
-    configs = xp.concat(pieces, axis=0)
-    n_rows = configs.shape[0]
-    done = [
-        log_amplitude(configs[begin : min(begin + rows_per_call, n_rows), :])
-        for begin in range(0, n_rows, rows_per_call)
-    ]
-    return LogAmplitude(
-        xp.concat([part.phase for part in done]), xp.concat([part.log_abs for part in done])
-    )
 
 
 def central_differences(

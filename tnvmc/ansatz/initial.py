@@ -110,23 +110,21 @@ def _of_peps(
 ) -> Array:
     """Parameters of a PEPS out of those of the PEPS on `lattice` that a file describes."""
     sharing = sharing_in(described)
-    repeats = lacks_bulk_of(ansatz, sharing)
-    if not repeats:
+    _check_real(ansatz, theta)
+    if not lacks_bulk_of(ansatz, sharing):
         _check_kind(ansatz, described)
+        _check_embedding(ansatz, lattice, described)
+        if _same_size(ansatz, described):
+            return theta.astype(ansatz.dtype)
+        lattice = ansatz.lattice
     elif (lattice.kind, described["local_dim"]) != (ansatz.lattice.kind, ansatz.local_dim):
         raise ValueError(
             f"it is on a {lattice.kind} lattice with local dimension {described['local_dim']}, "
             f"wanted is a {ansatz.lattice.kind} lattice with {ansatz.local_dim}"
         )
-    _check_real(ansatz, theta)
-    if not repeats:
-        _check_embedding(ansatz, lattice, described)
-    if not repeats and _same_size(ansatz, described):
-        return theta.astype(ansatz.dtype)
     before = PEPS(
-        lattice if repeats else ansatz.lattice, described["D"], theta.dtype.name,
-        local_dim=ansatz.local_dim, bonds=described.get("bonds", "open"),
-        sharing=sharing,
+        lattice, described["D"], theta.dtype.name, local_dim=ansatz.local_dim,
+        bonds=described.get("bonds", "open"), sharing=sharing,
     )  # fmt: skip
     found: Array = from_other(before, theta, ansatz, seed).astype(ansatz.dtype)
     return found
@@ -136,11 +134,13 @@ def _of_same_size(ansatz: Ansatz, described: Described, theta: Array) -> Array:
     """Parameters of any other state, which must be those of the same one."""
     _check_kind(ansatz, described)
     about = ansatz.description()
-    if "architecture" in about:
-        stored, wanted = described.get("architecture") or {}, about["architecture"]
-        differing = differences(_shaping(stored), _shaping(wanted))
-        if differing:
-            raise ValueError(f"it holds a network of another architecture: {', '.join(differing)}")
+    stored, wanted = (
+        {k: v for k, v in (each.get("architecture") or {}).items() if k not in _TREATMENT}
+        for each in (described, about)
+    )
+    differing = differences(stored, wanted) if "architecture" in about else ()
+    if differing:
+        raise ValueError(f"it holds a network of another architecture: {', '.join(differing)}")
     _check_real(ansatz, theta)
     if not _same_size(ansatz, described):
         raise ValueError(
@@ -155,10 +155,6 @@ def _same_size(ansatz: Ansatz, described: Described) -> bool:
     keys = (("D", None), ("bonds", "open"), ("sharing", None))
     same = all(described.get(key, none) == plain(about.get(key, none)) for key, none in keys)
     return same and described["n_parameters"] == ansatz.n_params
-
-
-def _shaping(architecture: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in architecture.items() if key not in _TREATMENT}
 
 
 def _check_kind(ansatz: Ansatz, described: Described) -> None:
@@ -184,10 +180,7 @@ def _check_real(ansatz: Ansatz, theta: Array) -> None:
 
 
 def _check_embedding(ansatz: PEPS, lattice: Lattice, described: Described) -> None:
-    """Raise ValueError if tensors of a PEPS in a file have bonds at other places.
-
-    Lattices of another name may lie on the grid in the same way, as square and triangular ones do.
-    """
+    """Raise ValueError if tensors of a PEPS in a file have bonds at other places."""
     bonds = described.get("bonds", "open")
     if (bonds, ansatz.bonds) == ("periodic", "open"):
         raise ValueError(

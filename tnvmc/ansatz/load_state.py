@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.files import REBUILD, lattice_in, load_theta, scheme_of
+from tnvmc.ansatz.files import REBUILD, InFiles, lattice_in, scheme_of
 from tnvmc.ansatz.jastrow import Jastrow
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.neural import NETWORKS
@@ -56,10 +56,10 @@ def load_state(path: str | Path) -> tuple[Ansatz, np.ndarray]:
             "was, then theta = ansatz.load_theta(path), or vmc.restore(path) for a checkpoint"
         )
     ansatz = _made(kind, lattice, described["local_dim"], found)
-    return ansatz, load_theta(path, ansatz)
+    return ansatz, ansatz.load_theta(path)
 
 
-def _made(kind: str, lattice: Lattice, local_dim: int, found: Mapping[str, Any]) -> Ansatz:
+def _made(kind: str, lattice: Lattice, local_dim: int, found: Mapping[str, Any]) -> Any:
     if kind == "ProductOfStates":
         first, second = (
             _made(part["kind"], lattice, local_dim, part["of"])
@@ -72,22 +72,14 @@ def _made(kind: str, lattice: Lattice, local_dim: int, found: Mapping[str, Any])
             lattice, found["D"], found["dtype"], scheme, local_dim, bonds, sharing_in(found)
         )
     if kind in _PLAIN:
-        settings = dict(found)
-        if isinstance(settings.get("pairs"), list):
-            settings["pairs"] = tuple(map(tuple, settings["pairs"]))
-        made: Ansatz = _PLAIN[kind](lattice, **settings, local_dim=local_dim)
-        return made
+        return _PLAIN[kind](lattice, **found, local_dim=local_dim)
     return _network(lattice, local_dim, found)
 
 
-def _network(lattice: Lattice, local_dim: int, found: Mapping[str, Any]) -> Ansatz:
+def _network(lattice: Lattice, local_dim: int, found: Mapping[str, Any]) -> InFiles:
     from tnvmc.ansatz.neural.flax import FlaxAnsatz
 
-    module = NETWORKS[found["network"]].load()
-    keywords = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in found["keywords"].items()
-    }
+    module, keywords = NETWORKS[found["network"]].load(), found["keywords"]
     elements = tuple(
         Symmetry(name, tuple(sites), inverts, character)
         for sites, inverts, character, name in found["group"]

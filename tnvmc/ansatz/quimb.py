@@ -46,19 +46,18 @@ def grid_to_quimb(
     n_rows, n_cols = shape
     if len(tensors) != n_rows * n_cols:
         raise ValueError(f"to_quimb: {len(tensors)} tensors for a grid of {shape}")
-    arrays = [
-        np.asarray(tensor).squeeze(axis=tuple(leg + 1 for leg in _rim(site, shape)))
-        for site, tensor in enumerate(tensors)
-    ]
-    if n_rows == 1:
-        letters = ["p" + "".join("lr"[leg // 2] for leg in _inner(s, shape)) for s in range(n_cols)]
-        in_order = [_reordered(a, own, "lrp") for a, own in zip(arrays, letters, strict=True)]
-        return qtn.MatrixProductState(in_order, shape="lrp")
     # quimb counts rows upwards: its "up" leads to the row with the next higher index
-    letters = ["p" + "".join("dlur"[leg] for leg in _inner(s, shape)) for s in range(len(arrays))]
-    in_order = [_reordered(a, own, "urdlp") for a, own in zip(arrays, letters, strict=True)]
-    rows = [in_order[r * n_cols : (r + 1) * n_cols] for r in range(n_rows)]
-    return qtn.PEPS(rows, shape="urdlp")
+    wanted = "lrp" if n_rows == 1 else "urdlp"
+    arrays = []
+    for site, tensor in enumerate(tensors):
+        rim = _rim(site, shape)
+        letters = "p" + "".join("dlur"[leg] for leg in range(4) if leg not in rim)
+        array = np.asarray(tensor).squeeze(axis=tuple(leg + 1 for leg in rim))
+        arrays.append(array.transpose([letters.index(x) for x in wanted if x in letters]))
+    if n_rows == 1:
+        return qtn.MatrixProductState(arrays, shape=wanted)
+    rows = [arrays[r * n_cols : (r + 1) * n_cols] for r in range(n_rows)]
+    return qtn.PEPS(rows, shape=wanted)
 
 
 def grid_from_quimb(state: qtn.PEPS | qtn.MatrixProductState) -> tuple[Lattice, list[Array]]:
@@ -105,7 +104,7 @@ def grid_from_quimb(state: qtn.PEPS | qtn.MatrixProductState) -> tuple[Lattice, 
                 f"from_quimb: site {name} has the physical dimension {sizes[0]}, site {names[0]} "
                 f"{found[0].shape[0]}; all sites must have the same"
             )
-    scale = 10.0 ** (float(getattr(state, "exponent", 0.0)) / len(found))
+    scale = _scale(state, len(found))
     lattice = square(*shape) if hasattr(state, "Lx") else chain(n_cols)
     return lattice, [array * scale for array in found] if scale != 1.0 else found
 
@@ -141,14 +140,6 @@ def _rim(site: int, shape: tuple[int, int]) -> list[int]:
     return [leg for leg in range(4) if ends[leg]]
 
 
-def _inner(site: int, shape: tuple[int, int]) -> list[int]:
-    return [leg for leg in range(4) if leg not in _rim(site, shape)]
-
-
-def _reordered(array: Array, letters: str, wanted: str) -> Array:
-    return array.transpose([letters.index(letter) for letter in wanted if letter in letters])
-
-
 def ring_to_quimb(tensors: Array) -> qtn.MatrixProductState:
     """Give a cyclic MatrixProductState, with quimb's names of indices, "k{site}".
 
@@ -182,13 +173,7 @@ def ring_from_quimb(state: qtn.MatrixProductState) -> np.ndarray:
     n_sites = int(state.L)
     if n_sites < _FEWEST:
         raise ValueError(f"from_quimb: a ring of {n_sites} sites; at least {_FEWEST} are needed")
-    found = [state.select_tensors(state.site_tag(site)) for site in range(n_sites)]
-    if any(len(tensors) != 1 for tensors in found):
-        raise ValueError(
-            "from_quimb: sites with other than one tensor; contract the network to one tensor per "
-            "site first, and keep its site tags"
-        )
-    tensors = [each[0] for each in found]
+    tensors = [_only(state, site) for site in range(n_sites)]
     arrays = []
     for site, tensor in enumerate(tensors):
         (left,) = tensor.bonds(tensors[site - 1])
@@ -198,9 +183,12 @@ def ring_from_quimb(state: qtn.MatrixProductState) -> np.ndarray:
     if len(dims) > 1:
         raise ValueError(f"from_quimb: sites of dimensions {sorted(dims)}; all must have the same")
     D = max(max(array.shape[1:]) for array in arrays)
-    scale = 10.0 ** (float(getattr(state, "exponent", 0.0)) / n_sites)
-    found_type = np.result_type(np.float32, *arrays)
-    filled = np.zeros((n_sites, dims.pop(), D, D), found_type)
+    filled = np.zeros((n_sites, dims.pop(), D, D), np.result_type(np.float32, *arrays))
     for place, array in zip(filled, arrays, strict=True):
-        place[:, : array.shape[1], : array.shape[2]] = array * scale
+        place[:, : array.shape[1], : array.shape[2]] = array * _scale(state, n_sites)
     return filled
+
+
+def _scale(state: Any, n_sites: int) -> float:
+    """Factor of each tensor that puts a common exponent back."""
+    return float(10.0 ** (float(getattr(state, "exponent", 0.0)) / n_sites))

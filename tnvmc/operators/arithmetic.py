@@ -219,13 +219,13 @@ def _product(
             matrix = in_site_order((*p, *q), np.kron(left[p], right[q]))[1]
             found.add(patch, matrix, np.abs(matrix))
         else:
-            a = _widened(p, left[p], patch, local_dim)
-            b = _widened(q, right[q], patch, local_dim)
+            a = widened(p, left[p], patch, local_dim)
+            b = widened(q, right[q], patch, local_dim)
             found.add(patch, a @ b, np.abs(a) @ np.abs(b))
     return found
 
 
-def _widened(sites: Patch, matrix: np.ndarray, patch: Patch, local_dim: int) -> np.ndarray:
+def widened(sites: Patch, matrix: np.ndarray, patch: Patch, local_dim: int) -> np.ndarray:
     """Give a matrix on some sites of a patch as one on all of it."""
     others = tuple(site for site in patch if site not in sites)
     if not others:

@@ -249,9 +249,8 @@ class CompiledSweeps(PlainSweep):
         n_sweeps, n_walkers, _ = uniforms.shape
         configs, amplitude = walkers.configs, walkers.amplitude
         plan, on_a_gpu = self._plan(moves, uniforms), is_cupy(configs)
-        run = partial(
-            called, partial(self._sweeps, block=self._block(configs)), to_jax(theta), plan
-        )
+        in_blocks = partial(self._sweeps, block=self._block(configs))
+        run = partial(called, in_blocks, to_jax(theta), plan)
         power = power * xp.ones(n_walkers, dtype=uniforms.dtype)
         rows = (configs, amplitude.phase, amplitude.log_abs, power)
         numbers = _filled(uniforms, plan.widths.shape[0])

@@ -87,32 +87,27 @@ def orbits_of(
 def with_bulk(orbits: Sequence[Orbit], found: Embedding, edge: int, period: int) -> list[Orbit]:
     """Join orbits whose first sites differ only by their depth in the bulk; see `Sharing.edge`.
 
-    Args:
-        orbits: of a group with the reflections of rows and of columns, so that first sites lie in
-            one quarter.
-        found: how the lattice lies on the grid.
-        edge: rows and columns at each end with tensors of their own.
-        period: rows and columns after which tensors of the bulk repeat.
+    The group has the reflections of rows and of columns, so that first sites lie in one quarter.
 
     Raises:
         ValueError: sites of the bulk that have bonds at other places.
     """
     joined = {orbit.members[0].site: orbit for orbit in orbits}
     member_at = {m.site: (orbit.members[0].site, m.legs) for orbit in orbits for m in orbit.members}
-    site_at = {place: site for site, place in enumerate(found.places)}
     for first in sorted(joined):
         place = found.places[first]
         target = _in_bulk(place, found.shape, edge, period)
         if target == place:
             continue
-        if target not in site_at or any(
+        there = found.site_at[target]
+        if there not in member_at or any(
             found.joins(place, x) != found.joins(target, x) for x in range(4)
         ):
             raise ValueError(
                 f"sharing: edge = {edge}, but site {first} of the bulk has bonds at other places "
                 "than the one whose tensor it should have; leave edge out"
             )
-        onto, led = member_at[site_at[target]]
+        onto, led = member_at[there]
         back = [led.index(leg) for leg in range(4)]
         lost, kept = joined.pop(first), joined[onto]
         members = tuple(Member(m.site, tuple(led[leg] for leg in m.legs)) for m in lost.members)
@@ -165,34 +160,29 @@ def _generated(legs: Sequence[Legs]) -> tuple[Legs, ...]:
 
 def _led(element: Patch, site: int, found: Embedding) -> Legs:
     """For each leg of the site that `site` is moved to: the leg of `site` that is led there."""
-    there, site_at = element[site], {place: i for i, place in enumerate(found.places)}
-    here_place, there_place = found.places[site], found.places[there]
+    there = element[site]
     led: dict[int, int] = {}
     for leg in range(4):
-        if found.joins(here_place, leg):
-            neighbour = element[site_at[beyond(found, here_place, leg)]]
-            onto = [
-                other
-                for other in range(4)
-                if found.joins(there_place, other)
-                and site_at[beyond(found, there_place, other)] == neighbour
-            ]
-            if len(onto) != 1:
-                raise ValueError(
-                    f"sharing: sites {site} and {there} are taken to each other, but bonds of the "
-                    "network there are not; leave that symmetry out"
-                )
-            led[onto[0]] = leg
+        near = neighbour(found, site, leg)
+        if near is None:
+            continue
+        onto = [x for x in range(4) if neighbour(found, there, x) == element[near]]
+        if len(onto) != 1:
+            raise ValueError(
+                f"sharing: sites {site} and {there} are taken to each other, but bonds of the "
+                "network there are not; leave that symmetry out"
+            )
+        led[onto[0]] = leg
     # Legs of size 1 go where room is left.
     rest = iter([leg for leg in range(4) if leg not in led.values()])
     return tuple(led[other] if other in led else next(rest) for other in range(4))
 
 
-def beyond(found: Embedding, place: int, leg: int) -> int:
-    """The place at the other end of a bond."""
-    other = found.beyond(place, leg)
-    assert other is not None
-    return other
+def neighbour(found: Embedding, site: int, leg: int) -> int | None:
+    """The site at the other end of a bond of the network; None where there is none along a leg."""
+    place = found.places[site]
+    beyond = found.beyond(place, leg)
+    return None if beyond is None or not found.joins(place, leg) else found.site_at[beyond]
 
 
 def _cycles(legs: Legs) -> set[frozenset[int]]:

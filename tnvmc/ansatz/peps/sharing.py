@@ -20,16 +20,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise, product
 from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from tnvmc.ansatz.peps.orbits import Member, beyond, check_reflections, orbits_of, with_bulk
+from tnvmc.ansatz.peps.orbits import Member, check_reflections, neighbour, orbits_of, with_bulk
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.lattice.embedding import Embedding
+from tnvmc.lattice.embedding import DOWN, RIGHT, Embedding
 from tnvmc.lattice.lattice import Patch
 
 Array = Any
@@ -43,9 +44,7 @@ class Sharing:
     symmetries: `ansatz.peps.symmetries.is_proven` does, where that is known.
     """
 
-    elements: tuple[
-        Patch, ...
-    ]  #: the site that each site is moved to, for each element of the group
+    elements: tuple[Patch, ...]  #: the site that each site is moved to, for each element
     colours: tuple[int, ...]  #: 0 or 1 for each site: (-1)^(colour * s)
     signs: tuple[tuple[Patch, tuple[int, ...]], ...] = ()
     """Of the two-site ground state on each bond that is reversed, by size, +1 or -1; see
@@ -66,7 +65,7 @@ class Sharing:
             )
         if self.edge is None and self.period == 1:
             return
-        if not (_is_count(self.edge) and _is_count(self.period)):
+        if not all(type(n) is int and n >= 1 for n in (self.edge, self.period)):
             raise ValueError(
                 f"Sharing: edge = {self.edge!r} and period = {self.period!r}, but at least one row "
                 "at each end has tensors of its own, and the bulk repeats after one row or more"
@@ -110,17 +109,14 @@ def shared_counts(ansatz: Ansatz) -> dict[str, int] | None:
     sharing = ansatz.sharing
     if sharing is None or ansatz.n_unshared is None:
         return None
-    found = {"symmetries": len(sharing), "n_unshared": ansatz.n_unshared}
-    return (
-        found if sharing.edge is None else found | {"edge": sharing.edge, "period": sharing.period}
-    )
+    bulk = {} if sharing.edge is None else {"edge": sharing.edge, "period": sharing.period}
+    return {"symmetries": len(sharing), "n_unshared": ansatz.n_unshared, **bulk}
 
 
 def bond_signs(of_pair: Sequence[int], D: int) -> np.ndarray:
     """Give the signs (D,) of a reversed bond, as of copies of the two-site ground state.
 
-    Eigenvalues of a product of copies are products of eigenvalues: (+, -) becomes (+, -, -, +,
-    ...), and a larger D goes on where a smaller one ends.
+    (+, -) becomes (+, -, -, +, ...), and a larger D goes on where a smaller one ends.
     """
     signs = np.ones(1, dtype=np.int64)
     while signs.size < D:
@@ -131,10 +127,7 @@ def bond_signs(of_pair: Sequence[int], D: int) -> np.ndarray:
 class SharedTensors:
     """theta (P,), the free entries orbit by orbit, and the tensors of all sites.
 
-    Args:
-        sharing: the group and the signs.
-        found: how the lattice lies on the grid.
-        shapes: (d, up, left, down, right) of each site's tensor.
+    `shapes` are (d, up, left, down, right) of each site's tensor.
 
     Raises:
         ValueError: an element leads a bond of the network to where there is none; a bulk without
@@ -169,18 +162,20 @@ class SharedTensors:
             D * (D - 1) // 2 if is_reversed else D**2 - 1 for D, is_reversed in self._gauges()
         )
 
-    def tensors(self, theta: Array) -> list[Array]:
-        """One tensor per site out of theta (P,)."""
+    def parts(self, theta: Array) -> list[Array]:
+        """Free entries of each orbit out of theta (P,)."""
+        ends = accumulate((orbit.n_free for orbit in self.orbits), initial=0)
+        return [theta[begin:end] for begin, end in pairwise(ends)]
+
+    def tensors(self, theta: Array, with_signs: bool = True) -> list[Array]:
+        """One tensor per site out of theta (P,), with the signs of its place."""
         xp = array_namespace(theta)
         found: list[Array] = [None] * len(self.shapes)
-        begin = 0
-        for orbit in self.orbits:
-            end = begin + orbit.n_free
-            tensor = xp.reshape(xp.take(theta[begin:end], xp.asarray(orbit.entry)), orbit.shape)
+        for orbit, part in zip(self.orbits, self.parts(theta), strict=True):
+            tensor = xp.reshape(xp.take(part, xp.asarray(orbit.entry)), orbit.shape)
             for site, legs in orbit.members:
                 moved = xp.permute_dims(tensor, (0, *(1 + leg for leg in legs)))
-                found[site] = moved * self._factor(site, xp, theta.dtype)
-            begin = end
+                found[site] = moved * self._factor(site, xp, theta.dtype) if with_signs else moved
         return found
 
     def free_entries(self, tensors: Sequence[Array], tolerance: float = 1e-9) -> Array:
@@ -211,9 +206,7 @@ class SharedTensors:
     def derivatives(self, slices: Sequence[Array], configs: Array) -> Array:
         """Give log-derivatives (B, P) by theta from those by the entries that configs (B, N) pick.
 
-        Args:
-            slices: (B, up * left * down * right) of each site.
-            configs: (B, N).
+        `slices` are (B, up * left * down * right) of each site.
         """
         xp = array_namespace(configs)
         n = configs.shape[0]
@@ -262,18 +255,12 @@ class SharedTensors:
     def in_bulk(self) -> frozenset[int]:
         """Sites whose tensor is one with that of sites at another distance from the ends."""
 
-        def apart(site: int) -> tuple[int, ...]:
-            at = divmod(self.found.places[site], self.found.shape[1])
-            return tuple(
-                sorted(min(x, n - 1 - x) for x, n in zip(at, self.found.shape, strict=True))
-            )
-
         if self.sharing.edge is None:
             return frozenset()
-        each = [[m.site for m in orbit.members] for orbit in self.orbits]
-        return frozenset(
-            site for sites in each if len(set(map(apart, sites))) > 1 for site in sites
-        )
+        at = np.array(np.divmod(self.found.places, self.found.shape[1])).T
+        apart = np.sort(np.minimum(at, np.array(self.found.shape) - 1 - at), axis=1)
+        orbits = [[member.site for member in orbit.members] for orbit in self.orbits]
+        return frozenset(i for sites in orbits if np.ptp(apart[sites], axis=0).any() for i in sites)
 
     def _gauges(self) -> list[tuple[int, bool]]:
         """Give dimensions of bonds that turn together, and whether both ends turn by one X.
@@ -284,17 +271,16 @@ class SharedTensors:
         part is found twice, by corner and sign, unless it has such a cycle.
         """
         leg_at = {m.site: (o, m.legs) for o, orbit in enumerate(self.orbits) for m in orbit.members}
-        site_at = {place: site for site, place in enumerate(self.found.places)}
 
-        def corner(place: int, leg: int) -> int:
-            orbit, legs = leg_at[site_at[place]]
+        def corner(site: int, leg: int) -> int:
+            orbit, legs = leg_at[site]
             return 4 * orbit + self.orbits[orbit].leg_class(legs[leg])
 
         ends: set[Patch] = set()
-        for place, other in self.found.bonds:
-            legs = (x for x in range(4) if self.found.joins(place, x))
-            leg = next(x for x in legs if beyond(self.found, place, x) == other)
-            ends.add((corner(place, leg), corner(other, (leg + 2) % 4)))
+        for site, leg in product(leg_at, (DOWN, RIGHT)):
+            near = neighbour(self.found, site, leg)
+            if near is not None:
+                ends.add((corner(site, leg), corner(near, (leg + 2) % 4)))
         n = 4 * len(self.orbits)
         one, two = np.array(sorted(ends)).T if ends else np.empty((2, 0), dtype=np.int64)
         edges = np.concatenate([one, one + n]), np.concatenate([two + n, two])
@@ -308,10 +294,6 @@ class SharedTensors:
         return list(found.values())
 
 
-def _is_count(number: Any) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool) and number >= 1
-
-
 def _alternating(d: int, xp: Any, dtype: Any) -> Array:
     return xp.asarray([(-1.0) ** s for s in range(d)], dtype=dtype)
 
@@ -320,13 +302,10 @@ def _bond_factors(
     sharing: Sharing, found: Embedding, shapes: Sequence[tuple[int, ...]]
 ) -> dict[int, list[tuple[int, np.ndarray]]]:
     """For each site the legs that carry signs: one end of each reversed bond does."""
-    site_at = {place: site for site, place in enumerate(found.places)}
     factors: dict[int, list[tuple[int, np.ndarray]]] = {}
     for (one, other), of_pair in sharing.signs:
         for leg in range(4):
-            place = found.places[one]
-            if found.joins(place, leg) and site_at[beyond(found, place, leg)] == other:
-                signs = bond_signs(of_pair, shapes[one][1 + leg])
-                if (signs < 0).any():
-                    factors.setdefault(one, []).append((leg, signs))
+            signs = bond_signs(of_pair, shapes[one][1 + leg])
+            if neighbour(found, one, leg) == other and (signs < 0).any():
+                factors.setdefault(one, []).append((leg, signs))
     return factors

@@ -13,6 +13,7 @@ from tnvmc.ansatz.peps.starts.tensors import bond_sizes, mean_energy, product_st
 from tnvmc.lattice.embedding import Bonds, Embedding, embedding
 from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.lattice.permutations import Symmetry, point_group, space_group, translations
+from tnvmc.operators.arithmetic import widened
 from tnvmc.operators.symmetry import which_commute, without_signs
 from tnvmc.operators.term import Operator, require_operator
 
@@ -74,9 +75,7 @@ def sharing(
     signs = _signs(operator, kept, colours, found)
     shared = Sharing(tuple(kept), tuple(map(int, colours)), signs, edge, period)
     if edge is not None:  # raises where the lattice has no bulk
-        SharedTensors(
-            shared, found, [(operator.local_dim, *sizes) for sizes in bond_sizes(found, 2)]
-        )
+        SharedTensors(shared, found, [(operator.local_dim, *b) for b in bond_sizes(found, 2)])
     return shared
 
 
@@ -149,13 +148,12 @@ def _signs(
     operator: Operator, elements: Sequence[Patch], colours: np.ndarray, found: Embedding
 ) -> tuple[tuple[Patch, tuple[int, ...]], ...]:
     """Of each bond of the network that an element reverses."""
-    site_at = {place: site for site, place in enumerate(found.places)}
-    signs = []
-    for place, beyond in sorted(found.bonds):
-        pair = site_at[place], site_at[beyond]
-        if any((element[pair[1]], element[pair[0]]) == pair for element in elements):
-            signs.append((pair, _of_pair(operator, pair, colours)))
-    return tuple(signs)
+    pairs = [(found.site_at[a], found.site_at[b]) for a, b in sorted(found.bonds)]
+    return tuple(
+        ((i, j), _of_pair(operator, (i, j), colours))
+        for i, j in pairs
+        if any((element[j], element[i]) == (i, j) for element in elements)
+    )
 
 
 def _of_pair(operator: Operator, pair: Patch, colours: np.ndarray) -> tuple[int, ...]:
@@ -177,13 +175,13 @@ def _ground_of_pair(operator: Operator, pair: Patch, colours: np.ndarray) -> np.
     which is constant in a sector.
     """
     d = operator.local_dim
-    matrix = np.zeros((d, d, d, d), dtype=complex)
+    matrix = np.zeros((d * d, d * d), dtype=complex)
     for term in operator.terms:
         if set(term.sites) <= set(pair):
-            matrix += _on_pair(term.matrix, term.sites, pair, d)
+            matrix += widened(term.sites, term.matrix, pair, d)
     alternating = (-1.0) ** np.arange(d)
-    one, other = (alternating ** int(colours[site]) for site in pair)
-    turned = (matrix * np.einsum("a,b,c,e->abce", one, other, one, other)).reshape(d * d, d * d)
+    signs = np.kron(*(alternating ** int(colours[site]) for site in pair))
+    turned = matrix * np.outer(signs, signs)
     inside = np.arange(d * d)
     if operator.conserves_magnetisation:
         inside = np.flatnonzero(np.add.outer(np.arange(d), np.arange(d)).ravel() == d - 1)
@@ -210,14 +208,3 @@ def _ranked(values: np.ndarray) -> tuple[int, ...]:
         zero = abs(chosen) < 1e-9
         signs.append((-signs[-1] if signs else 1) if zero else int(np.sign(chosen)) * turn)
     return tuple(signs)
-
-
-def _on_pair(term: np.ndarray, sites: Patch, pair: Patch, d: int) -> np.ndarray:
-    """A term on one or both sites of a pair, as (d, d, d, d)."""
-    unit = np.eye(d)
-    if len(sites) == 2:
-        both = term.reshape((d,) * 4)
-        return both if tuple(sites) == tuple(pair) else both.transpose(1, 0, 3, 2)
-    legs = "ac,be->abce" if sites[0] == pair[0] else "be,ac->abce"
-    whole: np.ndarray = np.einsum(legs, term, unit)
-    return whole

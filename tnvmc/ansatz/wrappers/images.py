@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -87,22 +88,19 @@ class Sums:
     def over(self, amplitude: LogAmplitude, key: str) -> Array:
         """The sum of one kind of rows over psi_sym, 0 where that is 0."""
         xp = array_namespace(amplitude.phase)
-        zero = amplitude.phase == 0
-        log_abs = xp.where(zero, self._scale, amplitude.log_abs)
-        phase = xp.where(zero, xp.zeros_like(amplitude.phase), amplitude.phase)
+        phase = amplitude.phase
+        log_abs = xp.where(phase == 0, self._scale, amplitude.log_abs)
         if is_complex(phase):
             phase = xp.conj(phase)  # 1 / phase, of modulus 1
         return _times(phase * xp.exp(self._scale - log_abs), self._rows[key])
 
     def ratios(self, amplitude: LogAmplitude, replacements: Targets) -> dict[Patch, Array]:
         """psi_sym(s') / psi_sym(s) by patch, (B, R)."""
-        found: dict[Patch, Array] = {}
-        begin, together = 0, self.over(amplitude, RATIOS) if RATIOS in self._rows else None
-        for patch, table in replacements.items():
-            assert together is not None
-            found[patch] = together[:, begin : begin + table.shape[1]]
-            begin += table.shape[1]
-        return found
+        if not replacements:
+            return {}
+        together = self.over(amplitude, RATIOS)
+        ends = pairwise(accumulate((t.shape[1] for t in replacements.values()), initial=0))
+        return {patch: together[:, a:b] for patch, (a, b) in zip(replacements, ends, strict=True)}
 
     def spread(self, shares: list[Array]) -> Array | None:
         """sum_g |w_g| times the spread of ln|psi(g s)|, which is rounding at least: (B,)."""

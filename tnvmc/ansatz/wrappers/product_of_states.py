@@ -50,10 +50,10 @@ class _Factors(InFiles, Wrapper):
     def execution(self) -> Execution:
         """Chunks and workers as the first state needs them; memory for both."""
         first, second = self.first.execution, self.second.execution
-        sizes = [each.bytes_per_walker for each in (first, second)]
+        sizes = first.bytes_per_walker, second.bytes_per_walker
         return Execution(
             min(first.chunk, second.chunk),
-            None if None in sizes else sum(size or 0 for size in sizes),
+            None if None in sizes else sum(sizes),  # type: ignore[arg-type]
             own_threads=first.own_threads and second.own_threads,
             apart=first.apart and second.apart,
         )
@@ -86,14 +86,7 @@ class _Factors(InFiles, Wrapper):
     def initial_second(
         self, first: Array, operator: Any, seed: int = 0, kind: str | None = None
     ) -> Array:
-        """Give theta (P,) of theta_a and a nearly constant psi_b; see `nearly_constant`.
-
-        Args:
-            first: theta_a.
-            operator: the Hamiltonian.
-            seed: of random numbers.
-            kind: of start of psi_b, which is made nearly constant then; None is its first.
-        """
+        """Give theta (P,) of theta_a, and psi_b made `nearly_constant` from its start of a kind."""
         second = to_host(self.second.initial(operator, seed, kind))
         return self.joined(to_host(first), nearly_constant(self.second, second))
 
@@ -192,7 +185,6 @@ class ProductOfStates(_Factors):
         """Make a `sweep` of walkers that sample |psi_a|^(2 power), or |psi|^(2 power): (B,)."""
         if self.sweeps == "both":
             psi = partial(self.log_amplitude, theta)
-            power = power + array_namespace(uniforms).zeros_like(uniforms[:, 0])
             return amplitude_sweep(psi, self.local_dim, walkers, moves, uniforms, power)
         first = self.split(theta)[0]
         return self.first.tempered_sweep(first, walkers, moves, uniforms, power)
@@ -215,12 +207,13 @@ class ProductOfStates(_Factors):
         rows = None
         if a.jacobian is not None and b.jacobian is not None:
             rows = HStackJacobian((as_base(a.jacobian), as_base(b.jacobian)))
+        spreads = [each for each in (a.closure_spread, b.closure_spread) if each is not None]
         snapshot = replace(
             a,
             amplitude=_product(a.amplitude, b.amplitude),
             ratios={patch: _ratios(a.ratios[patch], b.ratios[patch]) for patch in replacements},
             jacobian=rows,
-            closure_spread=_sum(a.closure_spread, b.closure_spread),
+            closure_spread=sum(spreads) if spreads else None,
         )
         if self.sweeps == "both":
             return walkers, replace(snapshot, weight=None)
@@ -250,11 +243,10 @@ class ProductOfStates(_Factors):
 def _check(first: Ansatz, second: Ansatz) -> None:
     for name, state in (("first", first), ("second", second)):
         require_ansatz("ProductOfStates", name, state)
-    for name, told in (("n_sites", "sites"), ("local_dim", "local states")):
-        found = [
-            getattr(state.lattice if name == "n_sites" else state, name)
-            for state in (first, second)
-        ]
+    for found, told in (
+        ((first.lattice.n_sites, second.lattice.n_sites), "sites"),
+        ((first.local_dim, second.local_dim), "local states"),
+    ):
         if found[0] != found[1]:
             raise ValueError(
                 f"ProductOfStates: the first state has {found[0]} {told}, the second {found[1]}; "
@@ -263,8 +255,8 @@ def _check(first: Ansatz, second: Ansatz) -> None:
     if first.lattice != second.lattice:
         raise ValueError(
             f"ProductOfStates: the first state is on {first.lattice!r}, the second on "
-            f"{second.lattice!r}; "
-            "sites of the same number must be the same ones, so make both with one lattice"
+            f"{second.lattice!r}; sites of the same number must be the same ones, so make both "
+            "with one lattice"
         )
     types = [
         "unknown" if state.dtype is None else str(np.dtype(state.dtype))
@@ -293,12 +285,6 @@ def _ratios(a: Array, b: Array) -> Array:
     return product * xp.where(size > largest, largest / xp.where(size == 0, 1.0, size), 1.0)
 
 
-def _sum(a: Array | None, b: Array | None) -> Array | None:
-    if a is None or b is None:
-        return b if a is None else a
-    return a + b
-
-
 LARGEST = 0.02
 """Standard deviation of ln psi, over a few configurations, that counts as nearly constant.  With
 0.05 a CNN with random phases raised the energy of an optimised PEPS by 5e-3 of itself."""
@@ -309,13 +295,12 @@ _HALVINGS = 20
 def nearly_constant(ansatz: Ansatz, theta: np.ndarray) -> np.ndarray:
     """Halve parameters (P,) until ln psi differs by `LARGEST` at most between configurations.
 
-    The deviation is that of ln psi over 16 configurations of one sector.  Of a network with a
-    readout only the readout is halved: the layers before it keep the features that they start with,
-    and log-derivatives with respect to the readout their size; where all weights are small, those
-    of a deep network vanish to a high order. Else, or where this is not enough, all parameters are.
-     Networks and Jastrow factors get there; not at 0 itself, where the log-derivatives of a network
-     would vanish.  Parameters of a state that does not get there
-    (tensors, or signs that are fixed) come back as they are: the product starts elsewhere then.
+    The deviation is that over 16 configurations of one sector.  Of a network with a readout only
+    the readout is halved: the layers before it keep the features that they start with, and
+    log-derivatives with respect to the readout their size; where all weights are small, those of a
+    deep network vanish to a high order.  Else, or where this is not enough, all parameters are.
+    Parameters of a state that does not get there (tensors, or signs that are fixed) come back as
+    they are: the product starts elsewhere then.
     """
     configs, readout = probe_configs(ansatz), ansatz.readout
     for which in ([] if readout is None else [readout]) + [np.ones(theta.shape, dtype=bool)]:

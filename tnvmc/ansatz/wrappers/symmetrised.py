@@ -99,8 +99,8 @@ class Symmetrised(Wrapper):
                 f"Symmetrised: the group moves {len(group.elements[0].sites)} sites, the ansatz "
                 f"has {ansatz.lattice.n_sites}"
             )
-        if isinstance(ansatz, Symmetrised):
-            raise ValueError(  # noqa: TRY004 (of what is allowed, a state among others)
+        if ansatz.group is not None:
+            raise ValueError(
                 "Symmetrised: this state is a sum over symmetries already; make one group of all "
                 "of them, symmetry_group(operator, [...]), and sum the state within over it"
             )
@@ -123,15 +123,11 @@ class Symmetrised(Wrapper):
 
     @property
     def execution(self) -> Execution:
-        """As the inner state, which meets one image of each walker at a time.
-
-        Log-derivatives are summed as dense rows: that of an image and the sum, and one more on the
-        way.
-        """
+        """As the inner state, which meets one image of each walker at a time."""
         inner = super().execution
         if inner.bytes_per_walker is None:
             return inner
-        rows = 3 * 8 * self.n_params
+        rows = 3 * 8 * self.n_params  # dense: of an image, of the sum, and one on the way
         return replace(inner, bytes_per_walker=inner.bytes_per_walker + rows)
 
     def description(self) -> dict[str, Any]:
@@ -140,12 +136,7 @@ class Symmetrised(Wrapper):
         elements = sorted((*g.key, g.character) for g in self.group.elements)
         digest = sha256(repr(elements).encode()).hexdigest()[:16]
         about = {"elements": len(elements), "group": digest}
-        return {
-            **inner,
-            "ansatz": "Symmetrised",
-            "of": inner["ansatz"],
-            "symmetrised": about,
-        }
+        return {**inner, "ansatz": "Symmetrised", "of": inner["ansatz"], "symmetrised": about}
 
     def for_operator(self, operator: Any) -> Symmetrised:
         """Give the sum of what the inner state is for an operator."""
@@ -176,7 +167,7 @@ class Symmetrised(Wrapper):
 
         The ground state that simple update leads to may have none of what is asked for.  All
         parameters get the least noise, 0.03, 0.1 or 0.3 of the largest, that gives a `share` of
-        `START_SHARE` in 64 random configurations.
+        `START_SHARE` in random configurations.
         """
         rng = np.random.Generator(np.random.PCG64(seed))
         noise = rng.standard_normal(theta.shape) * np.abs(theta).max()
@@ -256,7 +247,9 @@ class Symmetrised(Wrapper):
                 rows[DERIVATIVES] = part.jacobian.dense()
             sums.add(float(g.character), part, rows)
         amplitude, shares, weight = self._summed([part.amplitude for part in sums.parts])
-        lost = self._vanishing(amplitude, [part.amplitude for part in sums.parts])
+        xp = array_namespace(amplitude.phase)
+        vanishes = xp.any(xp.stack([part.amplitude.phase for part in sums.parts]) == 0, axis=0)
+        lost = int(xp.sum(xp.astype(vanishes & (amplitude.phase != 0), xp.int64)))
         if lost and jacobian:
             raise ValueError(
                 f"Symmetrised: psi is exactly 0 at an image of {lost} of {configs.shape[0]} "
@@ -265,28 +258,14 @@ class Symmetrised(Wrapper):
             )
         if lost:  # ratios of such an image say nothing of where it leads
             ratios = replacement_ratios(
-                lambda changed: self.log_amplitude(theta, changed),
+                partial(self.log_amplitude, theta),
                 configs, amplitude, replacements, self.local_dim, self.execution.chunk,
             )  # fmt: skip
         else:
             ratios = sums.ratios(amplitude, replacements)
         derivatives = DenseJacobian(sums.over(amplitude, DERIVATIVES)) if jacobian else None
-        snapshot = Snapshot(
-            configs,
-            amplitude,
-            ratios,
-            derivatives,
-            weight if self.reweight else None,
-            sums.spread(shares),
-        )
-        return walkers, snapshot
-
-    @staticmethod
-    def _vanishing(amplitude: LogAmplitude, parts: list[LogAmplitude]) -> int:
-        """Number of configurations with psi_sym other than 0 and psi = 0 at one of their images."""
-        xp = array_namespace(amplitude.phase)
-        smallest = xp.min(xp.stack([xp.abs(part.phase) for part in parts]), axis=0)
-        return int(xp.sum(xp.astype((smallest == 0) & (amplitude.phase != 0), xp.int64)))
+        kept = weight if self.reweight else None
+        return walkers, Snapshot(configs, amplitude, ratios, derivatives, kept, sums.spread(shares))
 
     @staticmethod
     def _shown(walkers: Walkers) -> _Shown:
@@ -313,9 +292,7 @@ class Symmetrised(Wrapper):
             chi * part.phase * sizes[k, :]
             for k, (chi, part) in enumerate(zip(characters, parts, strict=True))
         ]
-        total = terms[0]
-        for term in terms[1:]:
-            total = total + term
+        total = sum(terms[1:], start=terms[0])
         noise = 64 * len(parts) * float(xp.finfo(largest.dtype).eps)
         zero = xp.abs(total) <= noise
         total = xp.where(zero, xp.zeros_like(total), total)
@@ -329,7 +306,8 @@ class Symmetrised(Wrapper):
 
 def inner_state(ansatz: Ansatz) -> Ansatz:
     """Give the wave function that is summed over a group; of any other itself."""
-    return ansatz.ansatz if isinstance(ansatz, Symmetrised) else ansatz
+    within: Ansatz = ansatz if ansatz.group is None else ansatz.ansatz  # type: ignore[attr-defined]
+    return within
 
 
 def inner_description(described: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -41,12 +41,7 @@ class GatePlan:
         return not self.far and all(len(batch.legs) == 1 for batch in self.pairs)
 
     def with_coupling_of(self, component: Array, factor: float) -> GatePlan:
-        """Multiply the part of each pair term along a product of one-site matrices by a factor.
-
-        Args:
-            component: Hermitian matrix (d, d), the same on both sites.
-            factor: 1 changes nothing.
-        """
+        """Multiply the part of each pair term along a product of one Hermitian matrix (d, d)."""
         both = np.kron(component, component)
         pairs = []
         for batch in self.pairs:
@@ -57,19 +52,14 @@ class GatePlan:
 
 
 def plan_gates(operator: Operator, bonds: Bonds = "open") -> GatePlan:
-    """Sort the terms of a Hamiltonian by what a grid of tensors can do with them.
+    """Sort the terms of a Hamiltonian: fields, pairs at most two bonds apart, longer ones.
 
-    Args:
-        operator: the Hamiltonian; its lattice says which bonds of the grid are in use.
-        bonds: whether rows of the grid are open or rings.
-
-    Returns:
-        Fields on sites, batches of pairs at most two bonds apart, and all longer terms.
+    The lattice of the operator, and `bonds`, say which bonds of the grid are in use.
     """
     found = embedding(operator.lattice, bonds)
     d, n_places = operator.local_dim, found.shape[0] * found.shape[1]
     fields = np.zeros((n_places, d, d), complex if operator.is_complex else float)
-    placed: dict[tuple[int, ...], list[tuple[tuple[int, ...], Array]]] = defaultdict(list)
+    placed: dict[Patch, list[tuple[Patch, Array]]] = defaultdict(list)
     far: list[Term] = []
     spread = 0.0
     for term in operator.terms:
@@ -88,7 +78,7 @@ def plan_gates(operator: Operator, bonds: Bonds = "open") -> GatePlan:
     pairs = tuple(b for legs, terms in sorted(placed.items()) for b in _batches(legs, terms))
     notes = tuple(
         f"{n} terms on {k} sites that no path of two bonds joins were taken in mean field"
-        for k, n in sorted(_counts(len(term.sites) for term in far).items())
+        for k, n in sorted(Counter(len(term.sites) for term in far).items())
     )
     return GatePlan(fields, pairs, tuple(far), spread or 1.0, notes)
 
@@ -104,7 +94,7 @@ def idle_gates(found: Embedding, d: int) -> tuple[Batch, ...]:
     return tuple(batches)
 
 
-def _path(places: Patch, found: Embedding) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+def _path(places: Patch, found: Embedding) -> tuple[Patch, Patch] | None:
     """Legs followed and places visited from one of two places to the other, by two bonds at most.
 
     Between the ends of a diagonal only one of the two corners is used: with half a gate through
@@ -133,25 +123,17 @@ def _path(places: Patch, found: Embedding) -> tuple[tuple[int, ...], tuple[int, 
     return None
 
 
-def _batches(legs: tuple[int, ...], terms: list[tuple[tuple[int, ...], Array]]) -> Iterable[Batch]:
+def _batches(legs: Patch, terms: list[tuple[Patch, Array]]) -> Iterable[Batch]:
     """Distribute terms over batches in which no site occurs twice."""
-    batches: list[list[tuple[tuple[int, ...], Array]]] = []
+    batches: list[list[tuple[Patch, Array]]] = []
     for sites, matrix in terms:
-        for batch in batches:
-            if not any(set(sites) & set(other) for other, _ in batch):
-                batch.append((sites, matrix))
-                break
-        else:
-            batches.append([(sites, matrix)])
+        apart = (b for b in batches if not any(set(sites) & set(other) for other, _ in b))
+        batch = next(apart, None)
+        if batch is None:
+            batches.append(batch := [])
+        batch.append((sites, matrix))
     for batch in batches:
         yield Batch(np.array([s for s, _ in batch]), legs, np.array([m for _, m in batch]))
-
-
-def _counts(items: Iterable[int]) -> dict[int, int]:
-    counts: dict[int, int] = defaultdict(int)
-    for item in items:
-        counts[item] += 1
-    return counts
 
 
 def exponential(matrices: Array, time: float) -> Array:
@@ -162,12 +144,7 @@ def exponential(matrices: Array, time: float) -> Array:
 
 
 def mean_fields(terms: Iterable[Term], densities: Array) -> Array:
-    """Give each site (N, d, d) the far terms with their other sites averaged over.
-
-    Args:
-        terms: on any number of sites.
-        densities: density matrices of the sites, (N, d, d).
-    """
+    """Give each site (N, d, d) the far terms with their other sites averaged over `densities`."""
     fields = np.zeros_like(densities)
     d = densities.shape[1]
     for term in terms:

@@ -29,28 +29,20 @@ SHARED_NOISE = 0.1
 
 
 def initial(layout: TensorLayout, operator: Operator, seed: int, kind: str) -> Array:
-    """Make theta (P,) of a PEPS for an operator.
-
-    Args:
-        layout: of theta.
-        operator: the Hamiltonian.
-        seed: of random numbers.
-        kind: one of `KINDS`, or of `KINDS_OF_SHARED`.
+    """Make theta (P,) of a PEPS for an operator, of one of `KINDS` or of `KINDS_OF_SHARED`.
 
     Raises:
         ValueError: a real state for a complex operator.
     """
+    here = _placed(layout, operator)
     if layout.shared:
-        here = _placed(layout, operator)
         return _shared_initial(layout.shared, here, seed, kind).astype(layout.dtype)
     if kind != "random":
         return from_simple_update(layout, operator, seed, 0 if kind == "product" else 200)[0]
-    _check_real(layout, operator)
-    return layout.flatten(
-        random_positive(
-            layout.lattice, layout.D, layout.dtype, seed, layout.local_dim, layout.bonds
-        )
+    tensors = random_positive(
+        layout.lattice, layout.D, layout.dtype, seed, layout.local_dim, layout.bonds
     )
+    return layout.flatten(tensors)
 
 
 def from_simple_update(
@@ -67,30 +59,22 @@ def from_simple_update(
 
 
 def _placed(layout: TensorLayout, operator: Operator) -> Operator:
-    """The operator on the lattice of the tensors, whose embedding is theirs."""
-    _check_real(layout, operator)
+    """The operator on the lattice of the tensors; ValueError for a complex one and real tensors."""
+    if operator.is_complex and layout.dtype.kind != "c":
+        raise real_state(operator, f"dtype = '{layout.dtype.name}'")
     return replace(operator, lattice=layout.lattice)
 
 
-def _check_real(layout: TensorLayout, operator: Operator) -> None:
-    if operator.is_complex and layout.dtype.kind != "c":
-        raise real_state(operator, f"dtype = '{layout.dtype.name}'")
-
-
 def _shared_initial(shared: SharedTensors, operator: Operator, seed: int, kind: str) -> np.ndarray:
-    """Make theta (P,), real, of tensors that are shared.
+    """Make theta (P,), real, of tensors that are shared: a start of `KINDS_OF_SHARED`.
 
-    Args:
-        shared: where theta stands.
-        operator: the Hamiltonian.
-        seed: of random numbers.
-        kind: "product" for the ordered product state that simple update begins with, and noise on
-            all entries that it leaves at zero; "random" for tensors of norm 1 with entries uniform
-            in [0, 1).
+    "product" is the ordered product state that simple update begins with, and noise on all entries
+    that it leaves at zero; "random" are tensors of norm 1 with entries uniform in [0, 1).
     """
     if kind == "random":
         rng = np.random.Generator(np.random.PCG64(seed))
-        return np.concatenate([_random(orbit.n_free, rng) for orbit in shared.orbits])
+        parts = [rng.uniform(size=orbit.n_free) for orbit in shared.orbits]
+        return np.concatenate([part / np.linalg.norm(part) for part in parts])
     if operator.conserves_magnetisation:
         vectors, _ = start_vectors(operator, "auto", seed)
     else:
@@ -109,16 +93,4 @@ def _shared_initial(shared: SharedTensors, operator: Operator, seed: int, kind: 
 def with_noise(shared: SharedTensors, theta: Array, noise: float, seed: int) -> np.ndarray:
     """Put noise on entries of theta (P,) that are zero, relative to the largest of their tensor."""
     rng = np.random.Generator(np.random.PCG64(seed))
-    parts, begin = [], 0
-    for orbit in shared.orbits:
-        part = np.asarray(theta)[begin : begin + orbit.n_free]
-        deviates = noise * np.abs(part).max() * rng.standard_normal(part.size)
-        parts.append(np.where(part == 0, deviates, part))
-        begin += orbit.n_free
-    return np.concatenate(parts)
-
-
-def _random(n: int, rng: np.random.Generator) -> np.ndarray:
-    entries = rng.uniform(size=n)
-    normed: np.ndarray = entries / np.linalg.norm(entries)
-    return normed
+    return np.concatenate([noisy(part, rng, noise) for part in shared.parts(np.asarray(theta))])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,18 +31,11 @@ def grown(
     noise: float = NOISE,
     seed: int = 0,
 ) -> Array:
-    """Give the state of `tensors` as parameters (P,) of `large`.
+    """Give the state of `tensors`, as of `PEPS.tensors`, as parameters (P,) of `large`.
 
-    New bonds are opened by `evolve` steps of simple update.  Entries that are still zero, all new
-    ones without any step, get noise of this deviation relative to the tensor's largest entry.
-
-    Args:
-        tensors: (d, up, left, down, right) of each site, as of `PEPS.tensors`.
-        large: the PEPS of the larger D.
-        operator: the Hamiltonian of simple update.
-        evolve: steps of simple update; 0 for none.
-        noise: on entries that are zero.
-        seed: of the noise.
+    New bonds are opened by `evolve` steps of simple update with the operator.  Entries that are
+    still zero, all new ones without any step, get noise of this deviation relative to the tensor's
+    largest entry.
 
     Raises:
         ValueError: `large` has the smaller D; simple update of tensors that are shared.
@@ -65,7 +57,6 @@ def grown(
 def _grown_shared(
     tensors: Sequence[Array], large: PEPS, evolve: int, noise: float, seed: int
 ) -> Array:
-    """The same of a PEPS that shares tensors, and so the noise."""
     if evolve:
         raise ValueError(
             "grown: tensors that are shared cannot be evolved by simple update, after which they "
@@ -77,7 +68,7 @@ def _grown_shared(
 
 
 def of_next_stage(
-    ended: tuple[Ansatz, Array],
+    ended: tuple[Any, Array],
     after: Ansatz,
     operator: Operator,
     *,
@@ -85,23 +76,15 @@ def of_next_stage(
     noise: float,
     seed: int,
 ) -> tuple[Array, float | None]:
-    """Give theta of a state from that of another one of the same kind, of the stage before.
+    """Give theta of `after` from a state of the same kind and its parameters, of the stage before.
 
-    A PEPS is shared alike, and grown or cut where its D is another; theta of others stays.
-
-    Args:
-        ended: the state before, and its parameters.
-        after: the state that they are for.
-        operator: the Hamiltonian.
-        evolve, noise, seed: as `grown` takes them.
-
-    Returns:
-        theta, and the largest share of its squared weights that a bond lost by a cut.
+    A PEPS is shared alike, and grown (as `grown` is told) or cut where its D is another; theta of
+    others stays.  Second comes the largest share of its squared weights that a bond lost by a cut.
     """
-    before, theta = ended
-    if not (isinstance(before, PEPS) and isinstance(after, PEPS)):
+    theta = ended[1]
+    if not isinstance(after, PEPS):
         return theta, None
-    before, theta = shared_as(before, theta, after)
+    before, theta = shared_as(*ended, after)
     if after.D == before.D:
         return theta, None
     tensors = before.tensors(theta)
@@ -113,12 +96,8 @@ def of_next_stage(
 def cut_to(tensors: Sequence[Array], small: PEPS, seed: int = 0) -> tuple[Array, float]:
     """Give `tensors` as parameters (P,) of smaller D, and the largest weight that a bond lost.
 
-    Entries that are zero after the cut, of bonds that need less than D, get the noise of a start.
-
-    Args:
-        tensors: (d, up, left, down, right) of each site, as of `PEPS.tensors`.
-        small: the PEPS of the smaller D, on the same bonds.
-        seed: of the noise.
+    `small` has the same bonds.  Entries that are zero after the cut, of bonds that need less than
+    D, get the noise of a start.
 
     Raises:
         ValueError: `small` shares tensors: on every bond a cut chooses a basis of its own, so those
@@ -150,28 +129,23 @@ def from_other(before: PEPS, theta: Array, after: PEPS, seed: int) -> Array:
         before, theta = shared_as(before, theta, after)
         if before.D == after.D:
             return theta
-    return _resized(before, theta, after, seed)
-
-
-def _resized(before: PEPS, theta: Array, ansatz: PEPS, seed: int) -> Array:
-    """Parameters (P,) of the state with other D or bonds, or without sharing."""
-    tensors, smaller = before.tensors(theta), before.D > ansatz.D
-    if ansatz.shared:
+    tensors, smaller = before.tensors(theta), before.D > after.D
+    if after.shared:
         if smaller:
             raise ValueError("a state that shares tensors is not cut; take ansatz.sharing = false")
         try:
-            return _grown_shared(tensors, ansatz, 0, NOISE, seed)
+            return _grown_shared(tensors, after, 0, NOISE, seed)
         except ValueError as error:
             raise ValueError(
                 f"{error}; a state that shares tensors begins from one that shares them by the "
                 "same symmetries"
             ) from None
-    if smaller and before.bonds == ansatz.bonds:
-        return cut_to(tensors, ansatz, seed)[0]
+    if smaller and before.bonds == after.bonds:
+        return cut_to(tensors, after, seed)[0]
     if smaller:  # of open bonds, for rings
-        rows = PEPS(ansatz.lattice, ansatz.D, theta.dtype.name, local_dim=ansatz.local_dim)
+        rows = PEPS(after.lattice, after.D, theta.dtype.name, local_dim=after.local_dim)
         tensors = rows.tensors(cut_to(tensors, rows, seed)[0])
-    return ansatz.flatten(grow(tensors, ansatz.embedding, ansatz.D, seed=seed))
+    return after.flatten(grow(tensors, after.embedding, after.D, seed=seed))
 
 
 def repeated(before: PEPS, theta: np.ndarray, after: PEPS) -> np.ndarray:
@@ -197,17 +171,14 @@ def repeated(before: PEPS, theta: np.ndarray, after: PEPS) -> np.ndarray:
         raise ValueError("repeated: only tensors of a PEPS with ansatz.edge are repeated")
     edge = small.sharing.edge
     _check(before, after, small, large, edge)
-    given = _raw_tensors(small, theta)
-    site_at = {place: site for site, place in enumerate(small.found.places)}
+    given, moved = small.tensors(theta, with_signs=False), _moved(after, small, large)
 
-    moved = _moved(after, small, large)
-
-    def of(site: int) -> np.ndarray:
+    def of(site: int) -> Array:
         place = divmod(large.found.places[site], after.lattice.shape[1])
         sizes = zip(place, after.lattice.shape, before.lattice.shape, strict=True)
         row, column = (_alike(x, has, had, edge, small.sharing.period) for x, has, had in sizes)
         column = place[1] % moved if moved else column
-        return given[site_at[row * before.lattice.shape[1] + column]]
+        return given[small.found.site_at[row * before.lattice.shape[1] + column]]
 
     is_square = before.lattice.shape[0] == before.lattice.shape[1]
     parts = []
@@ -216,8 +187,8 @@ def repeated(before: PEPS, theta: np.ndarray, after: PEPS) -> np.ndarray:
         if tensor.shape != orbit.shape:
             raise ValueError(
                 f"a tensor of the start has the shape {tensor.shape} and is wanted as "
-                f"{orbit.shape}, so it has bonds at other "
-                "places; take a start on a lattice of the same kind"
+                f"{orbit.shape}, so it has bonds at other places; take a start on a lattice of the "
+                "same kind"
             )
         _check_alike(orbit, of, is_square or before.lattice.shape == after.lattice.shape)
         parts.append(tensor.ravel()[orbit.free])
@@ -249,24 +220,10 @@ def shared_as(before: PEPS, theta: Array, after: PEPS) -> tuple[PEPS, Array]:
     return here, to_namespace(found, array_namespace(theta))
 
 
-def _raw_tensors(shared: SharedTensors, theta: np.ndarray) -> list[np.ndarray]:
-    """Tensors of all sites without the signs of their place."""
-    found: list[np.ndarray] = [np.empty(0)] * len(shared.shapes)
-    ends = np.cumsum([0, *(orbit.n_free for orbit in shared.orbits)])
-    for orbit, (begin, end) in zip(shared.orbits, pairwise(ends), strict=True):
-        tensor = np.asarray(theta)[begin:end][orbit.entry].reshape(orbit.shape)
-        for site, legs in orbit.members:
-            found[site] = tensor.transpose(0, *(1 + leg for leg in legs))
-    return found
-
-
 def _check_alike(orbit: Orbit, of: Callable[[int], np.ndarray], turned: bool) -> None:
-    """Raise ValueError where tensors of the start differ that are to be one.
+    """Raise ValueError where tensors of the start, `of` sites of an orbit, differ.
 
-    Args:
-        orbit: sites that share a tensor.
-        of: gives the tensor of the start for a site.
-        turned: whether rows and columns of the start were to be alike too.
+    `turned`: whether rows and columns of the start were to be alike too.
     """
     tensor = of(orbit.members[0].site)
     same = [(orbit.members[0].site, legs) for legs in orbit.fixed]
@@ -275,13 +232,12 @@ def _check_alike(orbit: Orbit, of: Callable[[int], np.ndarray], turned: bool) ->
         if exchanges and not turned:
             continue
         wanted, found = tensor.transpose(0, *(1 + leg for leg in legs)), of(site)
-        if found.shape != wanted.shape or not np.allclose(
-            found, wanted, rtol=0, atol=_ROUNDING * np.abs(tensor).max()
-        ):
+        rounding = _ROUNDING * np.abs(tensor).max()
+        if found.shape != wanted.shape or not np.allclose(found, wanted, rtol=0, atol=rounding):
             raise ValueError(
                 f"the tensors of the start for sites {orbit.members[0].site} and {site} differ, "
-                "and those wanted are one by symmetry: "
-                "its Hamiltonian has fewer symmetries; take a start that shares by all of these"
+                "and those wanted are one by symmetry: its Hamiltonian has fewer symmetries; take "
+                "a start that shares by all of these"
             )
 
 
@@ -340,15 +296,15 @@ def _check(
         if (had - has) % by:
             raise ValueError(
                 f"{had} rows or columns of the start, {has} wanted: with a period of "
-                f"{ring or period} these must differ by a "
-                f"multiple of {by}, or its tensors do not fit together"
+                f"{ring or period} these must differ by a multiple of {by}, or its tensors do not "
+                "fit together"
             )
         least = 2 * (edge + period + 1)
         if ring is None and had != has and had < least:
             raise ValueError(
                 f"the start has {had} rows or columns, an edge of {edge} and a period of {period}, "
-                "so its bulk is no neighbour of "
-                f"itself; take a start with {least} at least, or one with a smaller edge"
+                f"so its bulk is no neighbour of itself; take a start with {least} at least, or "
+                "one with a smaller edge"
             )
     if _pattern(small, before.lattice.shape) != _pattern(large, after.lattice.shape):
         raise ValueError(

@@ -12,18 +12,9 @@ restores the rotations about z and lowers the energy far below that of the evolv
 state with order along z.
 
 During the evolution the coupling of the ordered spin component is multiplied by 0.9
-(`coupling_factor`).
-The environment of a bond is a product of weights here, which leaves fluctuations out, and the
-evolved state tends to be ordered too much: M^2 of Heisenberg 4x4 is 0.2331 in the ground state,
-0.2378 in the state of D = 4, and 0.2364 with the factor.  The factor is an empirical choice: at
-D = 3 the order is too weak without it, and it still lowers the energy.
-Relative errors of the start, projected (4x4 exactly, the others sampled):
-
-    Heisenberg  4x4 D=2  4x4 D=3  4x4 D=4  6x6 D=2    6x6 D=3    6x6 D=4    8x8 D=4
-    factor 1    1.46e-2  5.7e-3   8.2e-4   1.91(5)e-2 1.05(4)e-2 4.0(2)e-3  4.7(2)e-3
-    factor 0.9  1.21e-2  4.9e-3   4.1e-4   1.78(5)e-2 0.86(3)e-2 1.7(1)e-3  2.7(1)e-3
-
-(XXZ on 4x4, D = 4: 1.0(1)e-3 and 5.4(1.1)e-4 at Jz = J/2, no difference at Jz = 0.)
+(`coupling_factor`): the environment of a bond is a product of weights, which leaves fluctuations
+out, and the evolved state tends to be ordered too much.  An empirical choice; figures stand in
+docs/decisions/tried.md.
 
 Products over batches of bonds stay with `numpy.einsum`: opt_einsum has no BLAS for batches, and is
 2 to 30 times slower here.
@@ -37,13 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.peps.starts.gates import (
-    Batch,
-    GatePlan,
-    exponential,
-    mean_fields,
-    plan_gates,
-)
+from tnvmc.ansatz.peps.starts.gates import Batch, GatePlan, exponential, mean_fields, plan_gates
 from tnvmc.ansatz.peps.starts.tensors import start_vectors
 from tnvmc.ansatz.peps.starts.vidal_form import (
     VidalPEPS,
@@ -86,7 +71,7 @@ class ImaginaryTime:
     coupling_factor: float = 0.9
 
     def __post_init__(self) -> None:
-        if isinstance(self.tau, str) or not isinstance(self.tau, Sequence) or not self.tau:
+        if np.ndim(self.tau) != 1 or not len(self.tau):
             raise ValueError(f"ImaginaryTime: tau must be a list of time steps, got {self.tau!r}")
         for tau in self.tau:
             positive("ImaginaryTime", "every time step", tau)
@@ -145,13 +130,12 @@ def simple_update(
     Does not bound the energy from above, and leaves loops of the lattice out.
     """
     D, seed = whole("simple update", "D", D), whole("simple update", "seed", seed, 0)
-    tau = time.tau
     vectors, name = start_vectors(operator, start, seed)
+    plan = _plan(operator, bonds, name, time.coupling_factor)
     found = embedding(operator.lattice, bonds)
-    plan = _with_weaker_order(plan_gates(operator, bonds), operator, name, time.coupling_factor)
     state = VidalPEPS.product(found, vectors, D, operator.is_complex)
     n_steps, change, lost = 0, np.inf, 0.0
-    for step_time in tau:
+    for step_time in time.tau:
         gates = [exponential(batch.matrices, step_time / 2 / plan.scale) for batch in plan.pairs]
         for step in range(time.max_steps):
             if step == 0 or (plan.far and step % _FIELD_INTERVAL == 0):
@@ -164,7 +148,7 @@ def simple_update(
             )
             change = float(max(moved)) / step_time
             n_steps += 1
-            if change < time.tolerance * step_time / tau[-1]:
+            if change < time.tolerance * step_time / time.tau[-1]:
                 break
     converged = change < time.tolerance
     info = SimpleUpdateInfo(n_steps, name, converged, change, lost, plan.notes)
@@ -189,20 +173,17 @@ def evolved(
         operator: the Hamiltonian.
         tensors: (d, up, left, down, right), row by row.
         D: bond dimension of the result.
-        n_steps: steps to take; after none the state is the same in another gauge.
-        tau: time step, as in `ImaginaryTime`.  Its `coupling_factor` is the default one, where
-            "auto" would start from "neel x".
+        n_steps: steps to take, with the default `coupling_factor`; after none the state is the same
+            in another gauge.
+        tau: time step, as in `ImaginaryTime`.
         bonds: those of the result; open tensors may be put into periodic ones.
-
-    Returns:
-        Tensors as those of `simple_update`, at its cost per step.
 
     Raises:
         ValueError: a bond is larger than D already; tensors that do not fit the grid.
     """
+    start = start_vectors(operator, "auto", 0)[1]
+    plan = _plan(operator, bonds, start, ImaginaryTime.coupling_factor)
     found = embedding(operator.lattice, bonds)
-    start, factor = start_vectors(operator, "auto", 0)[1], ImaginaryTime.coupling_factor
-    plan = _with_weaker_order(plan_gates(operator, bonds), operator, start, factor)
     state = VidalPEPS.from_peps(tensors, found, D, operator.is_complex)
     equilibrate(state)
     gates = [exponential(batch.matrices, tau / 2 / plan.scale) for batch in plan.pairs]
@@ -211,10 +192,9 @@ def evolved(
     return state.to_peps()
 
 
-def _with_weaker_order(
-    plan: GatePlan, operator: Operator, start: str, coupling_factor: float
-) -> GatePlan:
-    """Reduce the coupling of the ordered component, where that is known to help."""
+def _plan(operator: Operator, bonds: Bonds, start: str, coupling_factor: float) -> GatePlan:
+    """The gates, with less coupling of the ordered component, where that is known to help."""
+    plan = plan_gates(operator, bonds)
     if start == "neel x" and min(operator.lattice.shape) > 1 and plan.neighbours_only:
         return plan.with_coupling_of(spin_matrices(operator.local_dim)[0].real, coupling_factor)
     return plan
@@ -231,10 +211,8 @@ def _step(
     """Apply all gates forth and back; gives the largest discarded weight."""
     lost = 0.0
     _apply_on_sites(state, site_gates)
-    for batch, gate in [
-        *zip(pairs, gates, strict=True),
-        *zip(pairs[::-1], gates[::-1], strict=True),
-    ]:
+    forth = list(zip(pairs, gates, strict=True))
+    for batch, gate in forth + forth[::-1]:
         update = update_neighbours if len(batch.legs) == 1 else update_path
         lost = max(lost, update(state, batch, gate))
     _apply_on_sites(state, site_gates)

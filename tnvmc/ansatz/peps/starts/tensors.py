@@ -16,6 +16,7 @@ import numpy as np
 
 from tnvmc.lattice.embedding import DOWN, LEFT, RIGHT, UP, Bonds, Embedding, embedding
 from tnvmc.lattice.lattice import Lattice
+from tnvmc.operators.spin import kron
 from tnvmc.operators.term import Operator
 
 Array = Any
@@ -25,18 +26,15 @@ NOISE = 0.02
 
 
 def bond_sizes(found: Embedding, D: int) -> list[tuple[int, int, int, int]]:
-    """Give the sizes (up, left, down, right) of each site's bonds.
+    """Give the sizes (up, left, down, right) of each site's bonds: D along those of the embedding.
 
-    D along the bonds of the embedding; 1 at the rim and along all others.
+    1 at the rim and along all others.
     """
     if D < 1:
         raise ValueError(f"starts: bond dimension D must be at least 1, got {D}")
-
-    def size(place: int, leg: int) -> int:
-        return D if found.joins(place, leg) else 1
-
+    legs = (UP, LEFT, DOWN, RIGHT)
     return [
-        (size(place, UP), size(place, LEFT), size(place, DOWN), size(place, RIGHT))
+        tuple(D if found.joins(place, leg) else 1 for leg in legs)  # type: ignore[misc]
         for place in found.places
     ]
 
@@ -101,7 +99,10 @@ def grow(
         inside = tuple(slice(0, size) for size in old.shape)
         new = np.zeros((old.shape[0], *sizes), old.dtype)
         if old.shape != new.shape and noise:
-            new += _deviates(rng, new)
+            deviates: Array = rng.standard_normal(new.shape)
+            if np.iscomplexobj(new):
+                deviates = deviates + 1j * rng.standard_normal(new.shape)
+            new += (deviates / np.linalg.norm(deviates)).astype(new.dtype)
             new[inside] = 0
             added = np.linalg.norm(new)
             if per_entry:
@@ -112,14 +113,6 @@ def grow(
         new[inside] = old
         grown.append(new)
     return grown
-
-
-def _deviates(rng: np.random.Generator, like: Array) -> Array:
-    """Normal deviates in the shape and dtype of `like`, of norm 1."""
-    x = rng.standard_normal(like.shape)
-    if np.iscomplexobj(like):
-        x = x + 1j * rng.standard_normal(like.shape)
-    return (x / np.linalg.norm(x)).astype(like.dtype)
 
 
 def noisy(tensor: Array, rng: np.random.Generator, noise: float = NOISE) -> Array:
@@ -147,9 +140,10 @@ def product_starts(lattice: Lattice, local_dim: int = 2) -> dict[str, Array]:
     signs = (-1.0) ** np.arange(d)
     in_plane = np.stack([coherent, coherent * signs])
     along_z = np.eye(d)[[0, d - 1]]
-    starts = {f"{name} x": in_plane[pattern] for name, pattern in patterns.items()}
-    starts |= {f"{n} z": along_z[pattern] for n, pattern in patterns.items() if n != "uniform"}
-    return starts
+    return {
+        **{f"{name} x": in_plane[pattern] for name, pattern in patterns.items()},
+        **{f"{n} z": along_z[pattern] for n, pattern in patterns.items() if n != "uniform"},
+    }
 
 
 def start_vectors(operator: Operator, start: str | Sequence[Array], seed: int) -> tuple[Array, str]:
@@ -187,8 +181,6 @@ def mean_energy(operator: Operator, vectors: Array) -> float:
     """<H> in the product state of vectors (N, d)."""
     energy = 0.0
     for term in operator.terms:
-        state = np.ones(1)
-        for site in term.sites:
-            state = np.kron(state, vectors[site])
+        state = kron(*(vectors[site] for site in term.sites))
         energy += float(np.real(state.conj() @ term.matrix @ state))
     return energy

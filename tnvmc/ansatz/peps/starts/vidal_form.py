@@ -41,7 +41,7 @@ class VidalPEPS:
 
     found: Embedding
     tensors: (
-        Array  # (n_places, d, D, D, D, D); no vertical legs (size 1) in one row, or the reverse
+        Array  # (n_places, d, D, D, D, D); vertical legs have size 1 in one row, or the reverse
     )
     weights: Array  # (n_bonds + 1, D), norm 1 each; the last one stands for all legs without a bond
     bond_at: Array  # (n_places, 4) index into weights
