@@ -18,7 +18,7 @@ from numba.core import event, types
 
 from tests.terminal import in_terminal
 from tnvmc.backend import host, progress
-from tnvmc.backend.host import absorption, compilation, strips
+from tnvmc.backend.host import compilation, strips
 from tnvmc.backend.host.compilation import Announcement, Ended, numbers_of
 from tnvmc.backend.host.elements import multiply
 
@@ -42,7 +42,7 @@ def test_each_type_of_numbers_is_announced_once() -> None:
     announced: list[str] = []
     listener = Announcement(announced.append)
     for dtype in (types.float64, types.complex64, types.float64):
-        listener.on_start(begun(absorption.absorb, strip_of(dtype)))
+        listener.on_start(begun(strips.absorb, strip_of(dtype)))
         listener.on_start(begun(strips.sample, strip_of(dtype), types.intp))
     listener.on_start(begun(multiply, types.float32[::1]))  # two seconds
     listener.on_start(begun(numba.njit(begun), strip_of(types.float32)))  # another's

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tnvmc.backend.namespace import to_host
-from tnvmc.contraction.row import BoundaryMPS, Environment, Strip, closure, split_scale, transfer
+from tnvmc.contraction.row import Environment, Strip, closure, split_scale, transfer
+from tnvmc.contraction.tensors import BoundaryMPS
 
 ROUNDING = 1e-12  # products of a few dozen terms of order 1
 

@@ -8,23 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.backend import host
-from tnvmc.contraction.packed import PackedTensors, Shape, SiteTables, TableRow, begins_of
-from tnvmc.contraction.row import NORMALISE_EVERY, BoundaryMPS
+from tnvmc.contraction.row import NORMALISE_EVERY
+from tnvmc.contraction.tensors import (
+    BoundaryMPS,
+    PackedTensors,
+    Shape,
+    SiteTables,
+    begins_of,
+    packed,
+)
 
 Array = Any
-
-_KNOWN = frozenset(map(np.dtype, ("float32", "float64", "complex64", "complex128")))
-
-
-def known(dtype: Any) -> bool:
-    """Whether there are kernels for a type of numbers, a `numpy.dtype`."""
-    return dtype in _KNOWN and host.available()
-
-
-def compiles(numbers: Array) -> bool:
-    """Whether there are kernels for strips of the type of an array."""
-    return isinstance(numbers, np.ndarray) and known(numbers.dtype)
 
 
 def as_spins(configs: Array, tables: SiteTables) -> np.ndarray:
@@ -56,26 +50,24 @@ def as_spins(configs: Array, tables: SiteTables) -> np.ndarray:
 
 
 def absorbed(
-    boundary: BoundaryMPS | None, row: TableRow, sketch: Sequence[Array], chi: int
+    boundary: BoundaryMPS | None, row: Any, sketch: Sequence[Array], chi: int
 ) -> BoundaryMPS:
-    """Absorb a row with a sketch by one kernel; see `schemes.SRC.absorb`."""
-    from tnvmc.backend.host.absorption import Absorption, absorb
+    """Absorb a `TableRow` with a sketch by one kernel; see `schemes.SRC.absorb`."""
+    from tnvmc.backend.host.strips import Absorption, absorb
 
-    n_walkers = row.configs.shape[0]
-    above, of_above, bonds_above = _packed(
-        boundary, row.n_cols, row.tables.numbers.dtype, n_walkers
-    )
-    packed = PackedTensors.of(sketch, 1)
+    n_walkers, tables = row.configs.shape[0], row.tables
+    above, step, places, bonds_above = _given(boundary, row.n_cols, tables, n_walkers)
+    below: Any = packed(sketch, 1)
     sites = slice(row.first, row.first + row.n_cols)
-    own, begins = row.tables.shapes[sites], row.tables.begins[sites]
-    legs, bonds, shapes = _row_plan(own, begins, of_above, bonds_above, packed.shapes, chi)
+    own, begins = tables.shapes[sites], begins_of(tables.shapes)[sites]
+    legs, bonds, shapes = _row_plan(own, begins, places, bonds_above, below.shapes, chi)
     numbers = np.empty((n_walkers, begins_of(shapes)[-1]), above.dtype)
     log_scale = np.empty(n_walkers, numbers.real.dtype)
     given = Absorption(
-        legs, row.first, own[0][0], NORMALISE_EVERY, chi, bonds, row.tables.numbers,
-        above.ravel(), _step(above), packed.numbers.ravel(),
+        legs, row.first, own[0][0], NORMALISE_EVERY, chi, bonds, tables.numbers,
+        above, step, below.numbers.ravel(),
     )  # fmt: skip
-    absorb(given, as_spins(row.configs, row.tables), numbers.ravel(), log_scale)
+    absorb(given, as_spins(row.configs, tables), numbers.ravel(), log_scale)
     if boundary is not None:
         log_scale = log_scale + boundary.log_scale
     return BoundaryMPS(PackedTensors(numbers, shapes), log_scale)
@@ -98,45 +90,39 @@ def strip_of(
     """
     from tnvmc.backend.host.strips import Strip
 
-    dtype, rows = tables.numbers.dtype, range(sites.start, sites.stop, n_cols)
+    rows = range(sites.start, sites.stop, n_cols)
     shapes = tuple(tables.shapes[first : first + n_cols] for first in rows)
-    begins = tuple(tables.begins[first : first + n_cols] for first in rows)
-    above, below = (_packed(boundary, n_cols, dtype, n_walkers) for boundary in around)
-    legs = _legs(shapes, begins, above[1:], below[1:])
-    steps = _step(above[0]), _step(below[0])
+    begins = tuple(begins_of(tables.shapes)[first : first + n_cols] for first in rows)
+    above, below = (_given(boundary, n_cols, tables, n_walkers) for boundary in around)
     log_scale = np.zeros(n_walkers)
     for boundary in around:
         if boundary is not None:
             log_scale += boundary.log_scale
     return Strip(
-        legs, sites.start, len(rows), shapes[0][0][0], NORMALISE_EVERY, tables.numbers,
-        above[0].ravel(), below[0].ravel(), steps, log_scale,
+        _legs(shapes, begins, above[2:], below[2:]), sites.start, len(rows), shapes[0][0][0],
+        NORMALISE_EVERY, tables.numbers, above[0], below[0], (above[1], below[1]), log_scale,
     )  # fmt: skip
 
 
-def _packed(
-    boundary: BoundaryMPS | None, n_cols: int, dtype: Any, n_walkers: int
-) -> tuple[np.ndarray, tuple[int, ...], tuple[int, ...]]:
-    """Numbers of a boundary, places of its tensors, its bonds; at the edge a product of ones.
+def _given(
+    boundary: BoundaryMPS | None, n_cols: int, tables: SiteTables, n_walkers: int
+) -> tuple[np.ndarray, int, tuple[int, ...], tuple[int, ...]]:
+    """Numbers of a boundary, the step from one walker to the next, places of its tensors, bonds.
 
-    Raises:
-        ValueError: a boundary of other walkers, or of another type of numbers.
+    At the edge it is a product of ones that all walkers share.
     """
+    dtype = tables.numbers.dtype
     if boundary is None:
-        return np.ones((1, n_cols), dtype), tuple(range(n_cols)), (1,) * (n_cols + 1)
-    packed = boundary.packed
-    if packed.numbers.shape[0] != n_walkers or packed.numbers.dtype != dtype:
+        return np.ones(n_cols, dtype), 0, tuple(range(n_cols)), (1,) * (n_cols + 1)
+    found: Any = packed(boundary.tensors, boundary.log_scale.shape[0])
+    if found.numbers.shape[0] != n_walkers or found.numbers.dtype != dtype:
         raise ValueError(
-            f"boundaries of {packed.numbers.shape[0]} walkers in {packed.numbers.dtype}, but there "
+            f"boundaries of {found.numbers.shape[0]} walkers in {found.numbers.dtype}, but there "
             f"are {n_walkers} configurations and tensors in {dtype}; make walkers with "
             "start(theta, configs)"
         )
-    return packed.numbers, *_places(packed.shapes)
-
-
-def _step(numbers: np.ndarray) -> int:
-    """From one walker to the next; all share a single row."""
-    return numbers.shape[1] if numbers.shape[0] > 1 else 0
+    step = found.numbers.shape[1] if n_walkers > 1 else 0
+    return found.numbers.ravel(), step, *_places(found.shapes)
 
 
 @lru_cache(maxsize=4096)

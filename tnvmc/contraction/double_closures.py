@@ -18,9 +18,10 @@ import numpy as np
 
 from tnvmc.contraction.double_boundary import Grid, scaled
 from tnvmc.contraction.double_terms import Column, Ends, Prefix, Source, StripTerms, Unit, View
-from tnvmc.contraction.row import BoundaryMPS, Environment, Row, Strip, closure, transfer
+from tnvmc.contraction.row import Environment, Strip, closure, transfer
 from tnvmc.contraction.schemes import SRC
 from tnvmc.contraction.sketches import random_sketch
+from tnvmc.contraction.tensors import BoundaryMPS, Row
 
 Array = Any
 Boundaries = Sequence[BoundaryMPS | None]

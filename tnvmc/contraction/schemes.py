@@ -10,22 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
-
 from tnvmc.backend.arguments import one_of, set_whole
 from tnvmc.backend.linalg import leading_basis, normalise, orthonormal_basis
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.contraction.compiled import absorbed, compiles, known
-from tnvmc.contraction.packed import TableRow
-from tnvmc.contraction.row import (
-    NORMALISE_EVERY,
-    BoundaryMPS,
-    Row,
-    Sketch,
-    close_column,
-    open_column,
-    transfer,
-)
+from tnvmc.contraction.compiled import absorbed
+from tnvmc.contraction.row import NORMALISE_EVERY, close_column, open_column, transfer
+from tnvmc.contraction.tensors import BoundaryMPS, Row, Sketch, TableRow
 
 Array = Any
 
@@ -148,18 +138,6 @@ class SRC:
         if self.sweeps == 2 and self.sketch != "random":
             raise ValueError(f"SRC: two sweeps take sketch='random', got {self.sketch!r}")
 
-    def sketch_bond(self, vertical: int) -> int:
-        """Bond of a sketch on legs of size `vertical`.
-
-        Two sweeps leave one leg open, so a bond makes `vertical` vectors; one bond more than makes
-        chi of them took a third off the error at chi = 16.
-        """
-        return self.chi if self.sweeps == 1 else 1 - (-self.chi // vertical)
-
-    def compiles(self, dtype: Any) -> bool:
-        """Whether compiled kernels absorb rows of NumPy arrays of a type: in one sweep."""
-        return self.sweeps == 1 and known(np.dtype(dtype))
-
     def absorb(
         self, boundary: BoundaryMPS | None, row: Row | TableRow, sketch: Sketch | None
     ) -> BoundaryMPS:
@@ -172,7 +150,7 @@ class SRC:
             raise ValueError(
                 "SRC.absorb: needs a sketch of the row's open legs; see `random_sketch`"
             )
-        if isinstance(row, TableRow) and self.sweeps == 1 and compiles(row.tables.numbers):
+        if self.sweeps == 1 and row.tables is not None and row.tables.compiled:
             return absorbed(boundary, row, sketch, self.chi)
         opened = self.chi if self.sweeps == 2 else None
         rights = _sketched_environments(boundary, row, sketch, opened)

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.namespace import array_namespace, to_namespace
-from tnvmc.contraction.packed import PackedTensors, SiteTables, TableRow
-from tnvmc.contraction.row import BoundaryMPS, Sketch
 from tnvmc.contraction.schemes import SRC
+from tnvmc.contraction.tensors import BoundaryMPS, SiteTables, Sketch, TableRow, packed
 
 Array = Any
 
@@ -41,54 +40,49 @@ def sketches_of(
     Cost: one pass of absorption each way for one walker.
     """
     rows, n_cols = range(shape[0]), shape[1]
-    if scheme.sketch == "random":
-        return {
-            absorbed: [
-                _packed(_random_row(tables[absorbed], n_cols, scheme, (row, absorbed == "up", 0)))
-                for row in rows
-            ]
-            for absorbed in ("down", "up")
-        }
     sketches: dict[str, list[Sketch | None]] = {}
     for absorbed, beyond in (("down", "up"), ("up", "down")):
-        inward = list(rows) if absorbed == "up" else list(reversed(rows))  # from the far edge
-        parts: dict[int, list[Sketch]] = {row: [] for row in inward[1:]}
-        depth = len(inward) - 1
-        for draw in range(_MAX_JOINED):
-            boundaries = _blurred_boundaries(
-                tables[beyond], n_cols, scheme, inward[:depth], (beyond == "up", draw)
-            )
-            for row, boundary in zip(inward[1:], boundaries, strict=False):
-                parts[row].append(boundary.bottom_leftward)
-            narrow = [k for k in range(depth) if _width(parts[inward[k + 1]]) < scheme.chi]
-            depth = max(narrow, default=-1) + 1
-            if not depth:
-                break
-        sketches[absorbed] = [
-            _packed(joined_sketches(parts[row], scheme.chi)) if parts.get(row) else None
-            for row in rows
-        ]
+        upward = absorbed == "up"
+        if scheme.sketch == "random":
+            chosen = {
+                row: _random_row(tables[absorbed], n_cols, scheme, (row, upward, 0)) for row in rows
+            }
+        else:
+            inward = rows if upward else rows[::-1]  # from the far edge
+            chosen = _environments(tables[beyond], n_cols, scheme, inward, not upward)
+        sketches[absorbed] = [packed(chosen[row], 1) if row in chosen else None for row in rows]
     return sketches
 
 
-def _packed(sketch: Sketch) -> Sketch:
-    """The same, in NumPy side by side in memory, as kernels read it in every step."""
-    return PackedTensors.of(sketch, 1) if isinstance(sketch[0], np.ndarray) else sketch
-
-
-def _width(parts: list[Sketch]) -> int:
-    """Widest bond of the sketches side by side."""
-    return sum(max(tensor.shape[3] for tensor in part) for part in parts)
+def _environments(
+    tables: SiteTables, n_cols: int, scheme: SRC, inward: Sequence[int], upward: bool
+) -> dict[int, Sketch]:
+    """Sketches of all rows but the first one, of the rows before them."""
+    parts: dict[int, list[Sketch]] = {row: [] for row in inward[1:]}
+    depth = len(parts)
+    for draw in range(_MAX_JOINED):
+        if not depth:
+            break
+        boundaries = _blurred_boundaries(tables, n_cols, scheme, inward[:depth], (upward, draw))
+        depth = 0
+        for k, (row, boundary) in enumerate(zip(inward[1:], boundaries, strict=False), 1):
+            parts[row].append(boundary.bottom_leftward)
+            width = sum(max(tensor.shape[3] for tensor in part) for part in parts[row])
+            depth = k if width < scheme.chi else depth
+    return {row: joined_sketches(found, scheme.chi) for row, found in parts.items()}
 
 
 def _random_row(
     tables: SiteTables, n_cols: int, scheme: SRC, place: tuple[int, bool, int]
 ) -> Sketch:
-    """A random sketch of a row; `place` is the row, whether it is absorbed upward, and a number."""
-    shapes = tables.shapes[place[0] * n_cols : (place[0] + 1) * n_cols]
-    verticals = [shape[2] for shape in shapes]
-    key = (scheme.seed, 2, *place)
-    return random_sketch(verticals, scheme.sketch_bond(max(verticals)), key, tables.numbers)
+    """A random sketch of a row; `place` is the row, whether it is absorbed upward, and a number.
+
+    Two sweeps leave one leg open, so a bond makes as many vectors as the leg is wide; one bond more
+    than makes chi of them took a third off the error at chi = 16.
+    """
+    verticals = [shape[2] for shape in tables.shapes[place[0] * n_cols :][:n_cols]]
+    bond = scheme.chi if scheme.sweeps == 1 else 1 - (-scheme.chi // max(verticals))
+    return random_sketch(verticals, bond, (scheme.seed, 2, *place), tables.numbers)
 
 
 def _blurred_boundaries(

@@ -17,7 +17,7 @@ from tnvmc.ansatz.peps.windows import Window
 from tnvmc.ansatz.protocol import MOVE_KINDS, LogAmplitude, Targets
 from tnvmc.backend.host import strips as kernels
 from tnvmc.contraction.compiled import as_spins, strip_of
-from tnvmc.contraction.packed import Shape
+from tnvmc.contraction.tensors import Shape
 
 Array = Any
 

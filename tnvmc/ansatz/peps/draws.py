@@ -22,7 +22,7 @@ import numpy as np
 from tnvmc.backend.linalg import normalise, orthonormal_basis
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.contraction.double_boundary import double_boundaries, scaled
-from tnvmc.contraction.row import BoundaryMPS
+from tnvmc.contraction.tensors import BoundaryMPS
 from tnvmc.lattice.embedding import Embedding
 
 Array = Any

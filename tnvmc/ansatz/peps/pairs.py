@@ -30,7 +30,8 @@ from tnvmc.ansatz.peps.strip_engine import Layers
 from tnvmc.ansatz.protocol import LogAmplitude, Targets
 from tnvmc.backend.linalg import split_scale
 from tnvmc.backend.namespace import array_namespace, is_numpy
-from tnvmc.contraction.row import BoundaryMPS, Environment, Strip
+from tnvmc.contraction.row import Environment, Strip
+from tnvmc.contraction.tensors import BoundaryMPS
 from tnvmc.lattice.lattice import Patch
 
 Array = Any

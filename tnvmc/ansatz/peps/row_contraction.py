@@ -26,8 +26,8 @@ from tnvmc.ansatz.peps.strip_engine import StripReport, StripState
 from tnvmc.ansatz.peps.windows import Plan, Routes, routes
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, SweepInfo, Targets, Walkers
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.contraction.row import BoundaryMPS
 from tnvmc.contraction.schemes import Scheme
+from tnvmc.contraction.tensors import BoundaryMPS
 from tnvmc.lattice.lattice import Patch
 
 Array = Any

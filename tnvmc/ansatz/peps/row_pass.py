@@ -23,9 +23,8 @@ import numpy as np
 
 from tnvmc.ansatz.peps.strip_engine import ArrayStrips, Layers, RingStrips, StripEngine, StripState
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.contraction.compiled import compiles
-from tnvmc.contraction.row import BoundaryMPS
 from tnvmc.contraction.schemes import Scheme
+from tnvmc.contraction.tensors import BoundaryMPS
 from tnvmc.lattice.embedding import Embedding
 
 Array = Any
@@ -68,7 +67,7 @@ class Views:
 def strip_engine(tensors: Sequence[Array], shape: tuple[int, int], scheme: Scheme) -> StripEngine:
     """Lay out the tensors of a theta, for compiled kernels where there are any for them."""
     layers = Layers.build(tensors, shape, scheme)
-    if not compiles(layers.tables["down"].numbers):
+    if not layers.tables["down"].compiled:
         return ArrayStrips(layers)
     from tnvmc.ansatz.peps.compiled_strips import CompiledStrips  # needs Numba
 

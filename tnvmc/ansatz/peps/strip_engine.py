@@ -28,10 +28,10 @@ from tnvmc.ansatz.metropolis import (
 from tnvmc.ansatz.peps.windows import Window
 from tnvmc.ansatz.protocol import LogAmplitude, Targets
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.contraction.packed import SiteTables, TableRow
-from tnvmc.contraction.row import BoundaryMPS, Environment, Sketch, Strip, closure
+from tnvmc.contraction.row import Environment, Strip, closure
 from tnvmc.contraction.schemes import SRC, Scheme
 from tnvmc.contraction.sketches import sketches_of
+from tnvmc.contraction.tensors import BoundaryMPS, SiteTables, Sketch, TableRow
 from tnvmc.lattice.lattice import Patch
 
 Array = Any

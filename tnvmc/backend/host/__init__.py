@@ -36,7 +36,6 @@ def available() -> bool:
     if os.environ.get("TNVMC_KERNELS") == "numpy":
         return False
     try:
-        import tnvmc.backend.host.absorption
         import tnvmc.backend.host.strips  # noqa: F401
         from tnvmc.backend.host.compilation import listen
     except ImportError:  # no Numba for this processor

@@ -11,6 +11,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
+from tnvmc.backend.host.decompositions import PANEL
 from tnvmc.backend.host.products import product
 from tnvmc.backend.host.vectors import (
     absolute,
@@ -210,3 +211,78 @@ def rescale(env, size):
     for k in range(i // p, size):
         env[k] = env[k] / top
     return np.log(top)
+
+
+@numba.njit
+def room_of_strip(strip):
+    """Memory of a thread, and places in it: environments by cut, three times, and scratch."""
+    n_cols = strip.legs.shape[0]
+    cuts, room = np.zeros(n_cols + 2, np.int64), 64
+    for c in range(n_cols):
+        legs = strip.legs[c]
+        left = legs[ABOVE_LEFT] * legs[UPPER + LEFT] * legs[LOWER + LEFT] * legs[BELOW_LEFT]
+        o, b = max(legs[ABOVE_LEFT], legs[ABOVE_RIGHT]), max(legs[BELOW_LEFT], legs[BELOW_RIGHT])
+        upper = max(legs[UPPER + LEFT], legs[UPPER + RIGHT])
+        lower = max(legs[LOWER + LEFT], legs[LOWER + RIGHT])
+        vertical = max(legs[UPPER + UP], legs[UPPER + DOWN], legs[LOWER + DOWN])
+        room = max(room, o * upper * lower * b * vertical, vertical * b * b)
+        cuts[c + 1] = cuts[c] + left
+    cuts[n_cols + 1] = cuts[n_cols] + 1
+    total = cuts[n_cols + 1]
+    rooms = np.array([3 * total, 3 * total + room, 3 * total + 2 * room])
+    memory = np.empty(3 * total + 3 * room, strip.above.dtype)
+    return memory, cuts, cuts + total, cuts + 2 * total, rooms
+
+
+@numba.njit
+def split(value, log):
+    """Phase and log modulus of value * exp(log), 0 and -inf where it vanishes."""
+    size = abs(value)
+    if size == 0:
+        return value, -np.inf
+    return value / size, np.log(size) + log
+
+
+@numba.njit
+def state_of(config, sites, n_sites, local_dim):
+    state = 0
+    for i in range(n_sites):
+        state = state * local_dim + config[sites[i]]
+    return state
+
+
+@numba.njit
+def put(config, sites, n_sites, state, local_dim):
+    for i in range(n_sites - 1, -1, -1):
+        config[sites[i]] = state % local_dim
+        state //= local_dim
+
+
+@numba.njit
+def acceptance(new_log, old_log, power, cap):
+    """The probability to accept a move; a logarithm is -inf where psi vanishes."""
+    if old_log == -np.inf:
+        return 0.5 if new_log == -np.inf else 1.0
+    if new_log == -np.inf:
+        return 0.0
+    gap = 2.0 * power * (new_log - old_log)
+    return min(1.0, np.exp(min(gap, 0.0))) * min(1.0, cap / (1.0 + np.exp(-abs(gap))))
+
+
+@numba.njit
+def room_of_row(row):
+    """Sizes: of a boundary, places of environments, decompositions, intermediates."""
+    n_cols, size, widest, room = row.legs.shape[0], 0, 1, 64
+    cuts = np.zeros(n_cols + 1, np.int64)
+    for c in range(n_cols):
+        legs = row.legs[c]
+        kappa, rank = row.bonds[c], row.bonds[c + 1]
+        o = max(legs[ABOVE_LEFT], legs[ABOVE_RIGHT])
+        b = max(legs[BELOW_LEFT], legs[BELOW_RIGHT], kappa, rank)
+        across = max(legs[UPPER + LEFT], legs[UPPER + RIGHT])
+        vertical = max(legs[UPPER + UP], legs[UPPER + DOWN])
+        room = max(room, o * across * vertical * b, vertical * b * b)
+        size += legs[UPPER + DOWN] * kappa * rank
+        widest = max(widest, legs[UPPER + DOWN] * kappa * (rank + PANEL - 1))
+        cuts[c + 1] = cuts[c] + size_of(legs, True)
+    return size, cuts, widest, room

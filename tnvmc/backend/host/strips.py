@@ -1,4 +1,4 @@
-"""Sampling and measuring one strip, walker by walker."""
+"""Sampling and measuring strips, walker by walker, and absorbing rows, by lanes of a vector."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from tnvmc.backend.host.columns import (
     ABOVE,
-    ABOVE_LEFT,
     ABOVE_RIGHT,
     BELOW,
     BELOW_LEFT,
@@ -22,18 +21,26 @@ from tnvmc.backend.host.columns import (
     SITE,
     UP,
     UPPER,
+    acceptance,
     close,
     closed,
     opened,
     overlap,
+    put,
     rescale,
+    room_of_row,
+    room_of_strip,
     site_environment,
     size_of,
     size_of_site,
+    split,
+    state_of,
     turn,
 )  # fmt: skip
 from tnvmc.backend.host.compilation import kernel
-from tnvmc.backend.host.vectors import keep, pointer, shifted
+from tnvmc.backend.host.decompositions import conjugated, enter, factor, form, leave, leave_one
+from tnvmc.backend.host.products import product
+from tnvmc.backend.host.vectors import keep, lanes, parts, pointer, shifted
 
 
 class Strip(NamedTuple):
@@ -49,6 +56,21 @@ class Strip(NamedTuple):
     below: np.ndarray
     steps: tuple[int, int]  #: from one walker to the next in `above` and in `below`
     log_scale: np.ndarray  #: (B,) of both boundaries
+
+
+class Absorption(NamedTuple):
+    """A row that is absorbed: its columns with the boundary above and the sketch below."""
+
+    legs: np.ndarray  #: (n_cols, N_LEGS), see `columns`
+    first: int  #: site of the first column
+    local_dim: int
+    rescaled: int  #: columns between rescalings
+    chi: int  #: a bond no larger than this is not cut
+    bonds: np.ndarray  #: (n_cols + 1,) of the new boundary
+    tables: np.ndarray
+    above: np.ndarray
+    step: int  #: from one walker to the next in `above`
+    sketch: np.ndarray  #: (vertical, right, left) by column
 
 
 class Moves(NamedTuple):
@@ -94,7 +116,7 @@ class Measured(NamedTuple):
 @kernel()
 def sample(strip, configs, moves, draws, result):
     """Try the moves of one strip from left to right; changes `configs` (B, N)."""
-    memory, rights, lefts, trials, rooms = _memory(strip)
+    memory, rights, lefts, trials, rooms = room_of_strip(strip)
     n_cols, d, rescaled = strip.legs.shape[0], strip.local_dim, strip.rescaled
     right_logs, left_logs, trial_logs = np.empty((3, n_cols + 1))
     work, legs = pointer(memory, 0), pointer(strip.legs, 0)
@@ -104,12 +126,12 @@ def sample(strip, configs, moves, draws, result):
         half, done = strip.log_scale[w] / 2, 0
         _all_right(place, legs, rescaled, work, rights, right_logs, scratch, half)
         memory[lefts[0]], left_logs[0] = 1, half
-        phase, log = _split(memory[rights[0]], half + right_logs[0])
+        phase, log = split(memory[rights[0]], half + right_logs[0])
         for i in range(moves.windows.shape[0]):
             window = pointer(moves.windows, i * N_FIELDS)
             sites = pointer(moves.sites, i * moves.sites.shape[1])
             column, end, n_choices = window[COLUMN], window[END], window[N_CHOICES]
-            state = _state(config, sites, window[N_SITES], d)
+            state = state_of(config, sites, window[N_SITES], d)
             remainder, pick = draws.uniforms[w, window[DRAW]], 0
             if n_choices > 1:
                 scaled = remainder * n_choices
@@ -123,15 +145,15 @@ def sample(strip, configs, moves, draws, result):
                 more = _absorb(place, legs, rescaled, here, there, scratch, done)
                 left_logs[done + 1] = left_logs[done] + more
                 done += 1
-            _set(config, sites, window[N_SITES], target, d)
+            put(config, sites, window[N_SITES], target, d)
             env, of_env = shifted(work, lefts[column]), left_logs[column]
             for c in range(column, end):
                 there = shifted(work, trials[c + 1])
                 of_env += _absorb(place, legs, rescaled, env, there, scratch, c)
                 env, trial_logs[c + 1] = there, of_env
             value = overlap(env, shifted(work, rights[end]), rights[end + 1] - rights[end])
-            trial_phase, trial_log = _split(value, of_env + right_logs[end])
-            chance = _acceptance(trial_log, log, draws.power[w], draws.cap)
+            trial_phase, trial_log = split(value, of_env + right_logs[end])
+            chance = acceptance(trial_log, log, draws.power[w], draws.cap)
             kind = moves.kinds[window[KINDS] + state * d ** window[N_SITES] + target]
             result.possible[w, kind] += 1
             if remainder < chance:  # what was tried is what stands left of the next window now
@@ -141,7 +163,7 @@ def sample(strip, configs, moves, draws, result):
                     lefts[c], trials[c] = trials[c], lefts[c]
                     left_logs[c] = trial_logs[c]
             else:
-                _set(config, sites, window[N_SITES], state, d)
+                put(config, sites, window[N_SITES], state, d)
         result.phase[w], result.log_abs[w] = phase, log
     keep(memory)
 
@@ -149,7 +171,7 @@ def sample(strip, configs, moves, draws, result):
 @kernel()
 def measure(strip, configs, moves, result):
     """Close one strip at all replacements of its windows, and open it at each site."""
-    memory, rights, lefts, trials, rooms = _memory(strip)
+    memory, rights, lefts, trials, rooms = room_of_strip(strip)
     n_cols, n_walkers, d = strip.legs.shape[0], configs.shape[0], strip.local_dim
     rescaled, jacobian = strip.rescaled, result.derivatives.size > 0
     right_logs, left_logs = np.empty((2, n_cols + 1))
@@ -163,7 +185,7 @@ def measure(strip, configs, moves, result):
         half, at = strip.log_scale[w] / 2, 0
         _all_right(place, legs, rescaled, work, rights, right_logs, scratch, half)
         memory[lefts[0]], left_logs[0] = 1, half
-        phase, log = _split(memory[rights[0]], half + right_logs[0])
+        phase, log = split(memory[rights[0]], half + right_logs[0])
         result.phase[w], result.log_abs[w] = phase, log
         for column in range(last + 1):
             left = shifted(work, lefts[column])
@@ -180,20 +202,20 @@ def measure(strip, configs, moves, result):
                     continue
                 sites = pointer(moves.sites, i * moves.sites.shape[1])
                 end, n_choices = window[END], window[N_CHOICES]
-                state = _state(config, sites, window[N_SITES], d)
+                state = state_of(config, sites, window[N_SITES], d)
                 for pick in range(n_choices):
                     target = moves.targets[window[TARGETS] + state * n_choices + pick]
                     if target < 0:
                         continue
-                    _set(config, sites, window[N_SITES], target, d)
+                    put(config, sites, window[N_SITES], target, d)
                     env, of_env = left, left_logs[column]
                     for c in range(column, end):
                         there = shifted(work, trials[c + 1])
                         of_env += _absorb(place, legs, rescaled, env, there, scratch, c)
                         env = there
-                    _set(config, sites, window[N_SITES], state, d)
+                    put(config, sites, window[N_SITES], state, d)
                     value = overlap(env, shifted(work, rights[end]), rights[end + 1] - rights[end])
-                    trial_phase, trial_log = _split(value, of_env + right_logs[end])
+                    trial_phase, trial_log = split(value, of_env + right_logs[end])
                     if trial_phase != 0 and phase != 0:
                         size = np.exp(min(trial_log - log, result.largest))
                         of_window = n_walkers * window[RATIOS]
@@ -203,27 +225,6 @@ def measure(strip, configs, moves, result):
                 more = _absorb(place, legs, rescaled, left, there, scratch, column)
                 left_logs[column + 1] = left_logs[column] + more
     keep(memory)
-
-
-@numba.njit
-def _memory(strip):
-    """Memory of a thread, and places in it: environments by cut, three times, and scratch."""
-    n_cols = strip.legs.shape[0]
-    cuts, room = np.zeros(n_cols + 2, np.int64), 64
-    for c in range(n_cols):
-        legs = strip.legs[c]
-        left = legs[ABOVE_LEFT] * legs[UPPER + LEFT] * legs[LOWER + LEFT] * legs[BELOW_LEFT]
-        o, b = max(legs[ABOVE_LEFT], legs[ABOVE_RIGHT]), max(legs[BELOW_LEFT], legs[BELOW_RIGHT])
-        upper = max(legs[UPPER + LEFT], legs[UPPER + RIGHT])
-        lower = max(legs[LOWER + LEFT], legs[LOWER + RIGHT])
-        vertical = max(legs[UPPER + UP], legs[UPPER + DOWN], legs[LOWER + DOWN])
-        room = max(room, o * upper * lower * b * vertical, vertical * b * b)
-        cuts[c + 1] = cuts[c] + left
-    cuts[n_cols + 1] = cuts[n_cols] + 1
-    total = cuts[n_cols + 1]
-    rooms = np.array([3 * total, 3 * total + room, 3 * total + 2 * room])
-    memory = np.empty(3 * total + 3 * room, strip.above.dtype)
-    return memory, cuts, cuts + total, cuts + 2 * total, rooms
 
 
 @numba.njit
@@ -301,36 +302,122 @@ def _derivative(place, left, right, out, scratch, legs, c):
         out[i] = out[i] * inverse
 
 
-@numba.njit
-def _split(value, log):
-    """Phase and log modulus of value * exp(log), 0 and -inf where it vanishes."""
-    size = abs(value)
-    if size == 0:
-        return value, -np.inf
-    return value / size, np.log(size) + log
+@kernel()
+def absorb(row, configs, numbers, log_scale):
+    """Write the new boundary tensors (vertical, left, right) of each walker, and log scales."""
+    n_cols, n_walkers = row.legs.shape[0], configs.shape[0]
+    size, cuts, widest, room = room_of_row(row)
+    wide, p = lanes(pointer(numbers, 0)), parts(pointer(numbers, 0))
+    # A lane holds its environments, its carry, and three intermediates x, y, z.
+    lane_size = cuts[n_cols] + 4 * room
+    carries, ys, zs = cuts[n_cols], cuts[n_cols] + 2 * room, cuts[n_cols] + 3 * room
+    memory = np.empty(wide * (lane_size + 1), numbers.dtype)
+    matrices = np.zeros((p * widest + wide) * wide, log_scale.dtype)
+    factors = np.empty(row.bonds.max() * wide, log_scale.dtype)
+    work, a, taus = pointer(memory, 0), pointer(matrices, 0), pointer(factors, 0)
+    for first in range(0, n_walkers, wide):
+        n_lanes, at = min(wide, n_walkers - first), 0
+        for lane in range(n_lanes):
+            _check(row, configs[first + lane])
+            log_scale[first + lane] = 0
+            place = _place(row, configs, first + lane)
+            _sketched(place, shifted(work, lane * lane_size), pointer(cuts, 0), room, row.rescaled)
+        for c in range(n_cols):
+            column, kappa, rank = pointer(row.legs, c * N_LEGS), row.bonds[c], row.bonds[c + 1]
+            m, k = column[UPPER + DOWN] * kappa, column[ABOVE_RIGHT] * column[UPPER + RIGHT]
+            last, fits, n = c == n_cols - 1, k <= row.chi, column[BELOW_RIGHT]
+            cut = not last and m > min(row.chi, k)
+            for lane in range(n_lanes):
+                envs, place = shifted(work, lane * lane_size), _place(row, configs, first + lane)
+                y, z = _carried(place, shifted(envs, carries), room, kappa, c), shifted(envs, zs)
+                if cut and fits:
+                    for i in range(m):
+                        for j in range(k):
+                            z[i * k + j] = y[j * m + i]
+                elif cut:
+                    product(y, shifted(envs, cuts[c + 1]), z, 1, m, n, n, m, n, k)
+            if cut:
+                enter(a, shifted(work, zs), lane_size, k if fits else n, m, rank, p)
+                factor(a, taus, m, rank, p)
+                form(a, taus, m, rank, p)
+                if n_lanes == wide:
+                    leave(a, pointer(numbers, first * size + at), size, m, rank, p)
+            for lane in range(n_lanes):
+                envs = shifted(work, lane * lane_size)
+                q = pointer(numbers, (first + lane) * size + at)
+                carry, y = shifted(envs, carries), shifted(envs, ys)
+                if last:
+                    log_scale[first + lane] += rescale(y, m)
+                    _copy(y, q, m)
+                elif cut:
+                    if n_lanes < wide:
+                        leave_one(a, lane, q, m, rank, p)
+                    q = conjugated(q, shifted(envs, zs), m * rank)
+                    product(y, q, carry, m, 1, rank, rank, k, rank, m)
+                else:  # keep every row of y
+                    _identity(q, m)
+                    _copy(y, carry, k * m)
+                if c % row.rescaled == row.rescaled - 1 and not last:
+                    log_scale[first + lane] += rescale(carry, k * rank)
+            at += m * rank
+    keep(memory, matrices, factors)
 
 
 @numba.njit
-def _state(config, sites, n_sites, local_dim):
-    state = 0
-    for i in range(n_sites):
-        state = state * local_dim + config[sites[i]]
-    return state
+def _place(row, configs, w):
+    """Pointers to what belongs to a walker: legs, tables, spins, the boundary, the sketch."""
+    half = row.tables.size // 2
+    return (
+        row.legs.shape[0], pointer(row.legs, 0), pointer(row.tables, 0), pointer(row.tables, half),
+        pointer(configs, w * configs.shape[1] + row.first), pointer(row.above, w * row.step),
+        pointer(row.sketch, 0),
+    )  # fmt: skip
 
 
 @numba.njit
-def _set(config, sites, n_sites, state, local_dim):
-    for i in range(n_sites - 1, -1, -1):
-        config[sites[i]] = state % local_dim
-        state //= local_dim
+def _carried(place, carry, room, kappa, c):
+    """Absorb column c into the carry, with its lower legs open; x and y stand behind it."""
+    _, legs, tables, _, spins, above, _ = place
+    column = shifted(legs, c * N_LEGS)
+    site = shifted(tables, column[UPPER + SITE] + spins[c] * size_of_site(column))
+    scratch, top = (shifted(carry, room), shifted(carry, 2 * room)), shifted(above, column[ABOVE])
+    return opened(carry, scratch, site, site, top, column, kappa, False)
 
 
 @numba.njit
-def _acceptance(new_log, old_log, power, cap):
-    """The probability to accept a move; a logarithm is -inf where psi vanishes."""
-    if old_log == -np.inf:
-        return 0.5 if new_log == -np.inf else 1.0
-    if new_log == -np.inf:
-        return 0.0
-    gap = 2.0 * power * (new_log - old_log)
-    return min(1.0, np.exp(min(gap, 0.0))) * min(1.0, cap / (1.0 + np.exp(-abs(gap))))
+def _sketched(place, envs, cuts, room, rescaled):
+    """Right environments of boundary and row, closed with the sketch; the carry begins as 1."""
+    n_cols, legs, _, tables, spins, above, sketch = place
+    env = shifted(envs, cuts[n_cols])
+    env[0] = 1
+    scratch = shifted(env, room), shifted(env, 2 * room)
+    for c in range(n_cols - 1, 0, -1):
+        column, out = shifted(legs, c * N_LEGS), shifted(envs, cuts[c])
+        site = shifted(tables, column[UPPER + SITE] + spins[c] * size_of_site(column))
+        top, bottom = shifted(above, column[ABOVE]), column[BELOW_RIGHT]
+        held = opened(env, scratch, site, site, top, column, bottom, True)
+        close(held, out, shifted(sketch, column[BELOW]), column, True)
+        if c % rescaled == 0:
+            rescale(out, size_of(column, True))
+        env = out
+
+
+@numba.njit
+def _copy(source, target, size):
+    for i in range(size):
+        target[i] = source[i]
+
+
+@numba.njit
+def _identity(q, m):
+    for i in range(m):
+        for j in range(m):
+            q[i * m + j] = 1 if i == j else 0
+
+
+@numba.njit
+def _check(row, config):
+    """Nothing outside of the tables is read."""
+    for site in range(row.first, row.first + row.legs.shape[0]):
+        if config[site] < 0 or config[site] >= row.local_dim:
+            raise IndexError("a spin is no local state")

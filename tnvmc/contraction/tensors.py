@@ -1,0 +1,195 @@
+"""Tensors of a network, laid out to be absorbed: of all sites, of a row at its spins, boundary MPS.
+
+Those of NumPy lie side by side in memory, as compiled kernels read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import accumulate, pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tnvmc.backend import host
+from tnvmc.backend.namespace import array_namespace
+
+Array = Any
+Shape = tuple[int, ...]
+Sketch = Sequence[Array]
+"""An MPS on the open legs of a row, shared by all walkers, as bottoms laid out leftward: per column
+(1, vertical, right, left)."""
+
+_COMPILED = frozenset(map(np.dtype, ("float32", "float64", "complex64", "complex128")))
+
+
+@lru_cache(maxsize=4096)
+def begins_of(shapes: tuple[Shape, ...]) -> tuple[int, ...]:
+    """Places of the first numbers of tensors that lie one after another, and of their end."""
+    return tuple(accumulate(map(prod, shapes), initial=0))
+
+
+class PackedTensors(list[Any]):
+    """NumPy tensors of B walkers side by side: element c is (B, *shapes[c]), in `numbers`."""
+
+    def __init__(self, numbers: np.ndarray, shapes: tuple[Shape, ...]) -> None:
+        self.numbers, self.shapes = numbers, shapes  #: (B, sum of sizes), contiguous
+        parts = zip(pairwise(begins_of(shapes)), shapes, strict=True)
+        super().__init__(numbers[:, begin:end].reshape(-1, *shape) for (begin, end), shape in parts)
+
+
+def packed(tensors: Sequence[Array], n_walkers: int) -> Sequence[Array]:
+    """Put NumPy tensors (B or 1, ...) side by side; others, and those that are, come back."""
+    if type(tensors) is PackedTensors or array_namespace(tensors[0]) is not np:
+        return tensors
+    shapes = tuple(tuple(tensor.shape[1:]) for tensor in tensors)
+    numbers = np.empty((n_walkers, begins_of(shapes)[-1]), tensors[0].dtype)
+    found = PackedTensors(numbers, shapes)
+    for into, tensor in zip(found, tensors, strict=True):
+        into[...] = tensor
+    return found
+
+
+@dataclass(frozen=True)
+class SiteTables:
+    """Site tensors of a network for every local state, laid out to be absorbed from one side.
+
+    `numbers` holds the tensors (d, right, down, up, left) of all sites one after another, and then
+    those with left and right exchanged; absorbed from below, up and down are exchanged in both.
+    `begins_of(shapes)` are the places of sites in either half, and the size of a half.
+    """
+
+    numbers: Array
+    shapes: tuple[Shape, ...]  #: of each site for moving right
+
+    @classmethod
+    def build(cls, rightward: Sequence[Array], leftward: Sequence[Array]) -> SiteTables:
+        """Put the tensors of all sites, laid out for both directions, side by side."""
+        xp = array_namespace(*rightward)
+        flat = [xp.reshape(tensor, (-1,)) for tensor in (*rightward, *leftward)]
+        return cls(xp.concat(flat), tuple(tuple(tensor.shape) for tensor in rightward))
+
+    @cached_property
+    def compiled(self) -> bool:
+        """Whether there are kernels for these numbers."""
+        on_host = array_namespace(self.numbers) is np
+        return on_host and self.numbers.dtype in _COMPILED and host.available()
+
+    def table(self, moving: str, site: int) -> Array:
+        """All local states of a site, (d, out, vertical out, vertical in, in)."""
+        d, right, down, up, left = shape = self.shapes[site]
+        begins = begins_of(self.shapes)
+        begin = begins[site]
+        if moving == "left":
+            begin, shape = begin + begins[-1], (d, left, down, up, right)
+        return array_namespace(self.numbers).reshape(
+            self.numbers[begin : begin + prod(shape)], shape
+        )
+
+    def at(self, moving: str, site: int, spins: Array) -> Array:
+        """Gather one site for walkers at `spins` (B,)."""
+        table = self.table(moving, site)
+        return array_namespace(table).take(table, spins, axis=0)
+
+    def superposed(self, first: int, weights: np.ndarray) -> SiteTables:
+        """Tables of one local state, of sites from `first` on: sums with weights (n, d)."""
+        xp, begins = array_namespace(self.numbers), begins_of(self.shapes)
+        mixes = xp.asarray(weights, dtype=self.numbers.dtype)
+        sums = []
+        for half in (0, begins[-1]):
+            for k in range(len(weights)):
+                part = self.numbers[half + begins[first + k] : half + begins[first + k + 1]]
+                sums.append(xp.matmul(mixes[k, :], xp.reshape(part, (weights.shape[1], -1))))
+        own = self.shapes[first : first + len(weights)]
+        return SiteTables(xp.concat(sums), tuple((1, *shape[1:]) for shape in own))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of site tensors at fixed spins, for B walkers.
+
+    `rightward[c]` is (B, right, down, up, left) and `leftward[c]` (B, left, down, up, right); with
+    up and down exchanged in both, the same row is absorbed from below.
+    """
+
+    rightward: Sequence[Array]
+    leftward: Sequence[Array]
+    tables: SiteTables | None = None  #: that it is gathered from
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """The row of a network that begins at site `first`, at the spins of B walkers; see `Row`."""
+
+    tables: SiteTables
+    first: int
+    n_cols: int
+    configs: Array  #: (B, N) of the whole network
+
+    @cached_property
+    def rightward(self) -> list[Array]:
+        """Tensors (B, right, down, up, left)."""
+        return self._gathered("right")
+
+    @cached_property
+    def leftward(self) -> list[Array]:
+        """Tensors (B, left, down, up, right)."""
+        return self._gathered("left")
+
+    def _gathered(self, moving: str) -> list[Array]:
+        sites = range(self.first, self.first + self.n_cols)
+        return [self.tables.at(moving, site, self.configs[:, site]) for site in sites]
+
+
+@dataclass(frozen=True)
+class BoundaryMPS:
+    """All rows on one side of a cut, contracted at fixed spins into a matrix product state.
+
+    The state is exp(log_scale) times the product of `tensors`, each (B, vertical, left, right).
+    What truncation did to it is not booked here: schemes without singular values cannot tell.
+    The measure is the spread between the closures of one configuration (`Snapshot.closure_spread`).
+    """
+
+    tensors: Sequence[Array]
+    log_scale: Array  #: (B,)
+
+    def take(self, walkers: Array | None) -> BoundaryMPS:
+        """Select walkers by index (n,), None for all; shared tensors stay shared."""
+        if walkers is None:
+            return self
+        xp = array_namespace(walkers)
+        alone = self.log_scale.shape[0] == 1  # a tensor of one walker is shared by none
+        tensors = [
+            t if t.shape[0] == 1 and not alone else xp.take(t, walkers, axis=0)
+            for t in self.tensors
+        ]
+        return BoundaryMPS(tensors, xp.take(self.log_scale, walkers, axis=0))
+
+    @cached_property
+    def top_rightward(self) -> list[Array]:
+        """Tensors (B, right, vertical, left)."""
+        return permuted(self.tensors, (0, 3, 1, 2))
+
+    @cached_property
+    def top_leftward(self) -> list[Array]:
+        """Tensors (B, left, vertical, right)."""
+        return permuted(self.tensors, (0, 2, 1, 3))
+
+    @cached_property
+    def bottom_leftward(self) -> list[Array]:
+        """Tensors (B, vertical, right, left); rightward they are `tensors` themselves."""
+        return permuted(self.tensors, (0, 1, 3, 2))
+
+
+def permuted(tensors: Sequence[Array], axes: tuple[int, ...]) -> list[Array]:
+    """Contiguous copies; small next to one transfer, and every product after it is copy-free."""
+    xp = array_namespace(*tensors)
+    copies = []
+    for tensor in tensors:
+        turned = xp.permute_dims(tensor, axes)
+        flat = xp.reshape(turned, (tensor.shape[0], -1))  # merging axes is what makes the copy
+        copies.append(xp.reshape(flat, turned.shape))
+    return copies
