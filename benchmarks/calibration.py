@@ -227,7 +227,7 @@ class State:
         if isinstance(sampler, Sampler):
             ansatz = Tabulated(ansatz, theta, self.operator)
             theta = ansatz.random(0)
-        configs = initial_configs(self.operator, sampler.n_configs, seed)
+        configs = initial_configs(self.operator, sampler.n_walkers, seed)
         return VMC(self.operator, ansatz, sampler, theta=theta, configs=configs, seed=seed)
 
 

@@ -86,7 +86,7 @@ def sr_row() -> tuple[Task, int]:
     operator = heisenberg(square(8, 8))
     problem = Problem.of(operator, peps.with_scheme(SRC(8)))
     sampler, rule = Sampler(128, N_SR, n_burn=4, power=1.0, threads=1), SR(0.01)
-    point = Point(theta, initial_configs(operator, sampler.n_configs, seed=0))
+    point = Point(theta, initial_configs(operator, sampler.n_walkers, seed=0))
     snapshot, _, _ = sampler.draw(problem, point, 0)
     local = local_energy(operator, snapshot)
     state = rule.init(theta)

@@ -101,7 +101,7 @@ SAMPLERS = [
 def test_a_network_walks_the_same_chain(cupy: Any, sampler: Sampler, dtype: str) -> None:
     operator = heisenberg(square(3, 4))
     ansatz = _rbm(operator, dtype)
-    theta, configs = ansatz.random(0), initial_configs(operator, sampler.n_configs, 0)
+    theta, configs = ansatz.random(0), initial_configs(operator, sampler.n_walkers, 0)
     found = []
     for xp in (np, cupy):
         there = xp.asarray(theta), xp.asarray(configs)

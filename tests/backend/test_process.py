@@ -12,12 +12,8 @@ import pytest
 import scipy.linalg  # noqa: F401  (brings a BLAS of its own)
 from threadpoolctl import threadpool_info
 
-from tnvmc.backend.process import (
-    Terminated,
-    keep_freed_memory,
-    one_blas_thread,
-    termination_as_exception,
-)
+from tnvmc.backend.process import keep_freed_memory, one_blas_thread
+from tnvmc.backend.progress import Terminated, termination_as_exception
 
 
 class Deaf:

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tnvmc.backend import progress
-from tnvmc.sampling.workers import in_workers
+from tnvmc.backend.process import ALONE, own_chunks
 
 HALF = 0.5
 
@@ -25,7 +25,7 @@ def test_shares_of_workers(workers: int) -> None:
     told: list[tuple[str, float]] = []
     with progress.watched(lambda *found: told.append(found)):
         progress.begin("phase")
-        assert in_workers(_slow, [range(1), range(3)], workers) == [1, 3]
+        assert own_chunks(ALONE, _slow, [range(1), range(3)], workers) == [1, 3]
     assert told[0] == ("phase", 0.0)
     shares = [share for _, share in told]
     assert shares == sorted(shares)
@@ -41,7 +41,8 @@ def test_parts_follow_each_other() -> None:
         for _ in progress.in_turn("abcd"):
             shares = progress.Shares([1])
             time.sleep(1.1 * progress.INTERVAL)
-            assert shares.run(len, 0, range(1)) == 1
+            with shares.of(0):
+                pass
     assert told == [0, 0, 0.25, 0.25, 0.5, 0.5, 0.75, 0.75, 1]
 
 
@@ -51,5 +52,5 @@ def test_nothing_is_shown_where_nobody_asks() -> None:
     told: list[float | None] = []
     with progress.watched(lambda _, share: told.append(share)), progress.watched(None):
         progress.begin("phase")
-        assert in_workers(len, [range(2)], 1) == [2]
+        assert own_chunks(ALONE, len, [range(2)], 1) == [2]
     assert told == []

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tests.jacobian.test_cholesky import DTYPES, SIZES, bound, positive
-from tnvmc.backend.process import using_threads
-from tnvmc.backend.ranks import ALONE
+from tnvmc.backend.process import ALONE, using_threads
 from tnvmc.jacobian.cholesky import TILE, Triangle, n_stored, rows_of
 
 

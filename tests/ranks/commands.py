@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.pictures import composed_only
 from tnvmc.app.cli import main
-from tnvmc.backend.ranks import launched
+from tnvmc.backend.process import launched
 
 
 def told(arguments: list[str]) -> tuple[int, str, str]:

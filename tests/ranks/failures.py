@@ -17,7 +17,7 @@ from mpi4py import MPI
 
 from tnvmc import PEPS, VMC, Sampler, heisenberg, square
 from tnvmc.backend import mpi, progress
-from tnvmc.sampling.workers import in_workers
+from tnvmc.backend.process import ALONE, own_chunks
 
 WORLD = MPI.COMM_WORLD
 H = heisenberg(square(2, 2))
@@ -80,7 +80,7 @@ def busy(ranks: Any, rank: int, number: int) -> float:
             progress.tell(0.5)
             time.sleep(0.01)
 
-    in_workers(chunk, [range(1)] if ranks.rank % 2 else [range(1), range(1, 2)], 2)
+    own_chunks(ALONE, chunk, [range(1)] if ranks.rank % 2 else [range(1), range(1, 2)], 2)
     return time.monotonic() - began
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.ranks.test_ranks import SETTINGS, energies, finished, needs_mpiexec
 from tnvmc import PEPS, square
-from tnvmc.backend.ranks import Ranks, using_ranks
+from tnvmc.backend.process import Ranks, using_ranks
 from tnvmc.sampling import workers
 
 pytest.importorskip("mpi4py")
@@ -60,10 +60,10 @@ def test_each_rank_has_a_chunk_that_fits_beside_those_of_others(
     monkeypatch.setattr(workers, "is_gpu", lambda xp: True)
     monkeypatch.setattr(workers, "walkers_that_fit", walkers_that_fit)
     monkeypatch.setattr(workers, "ranks_per_device", lambda ranks, xp: ranks.size)
-    alone = len(workers.chunks(96, peps))
+    alone = len(workers.chunks(96, peps, object()))
     ranks.size = size
     with using_ranks(ranks):
-        found = workers.chunks(96, peps)
+        found = workers.chunks(96, peps, object())
     assert (alone, len(found)) == (of_one, of_all)
     assert room[1] == size * room[0]
 

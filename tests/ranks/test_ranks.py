@@ -19,7 +19,7 @@ import pytest
 from tests.pictures import composed_only
 from tnvmc.app.cli import main
 from tnvmc.backend.mpi import ranks_of as ranks_in_use
-from tnvmc.backend.ranks import launched, shares
+from tnvmc.backend.process import launched, shares
 
 pytest.importorskip("mpi4py")
 

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from tnvmc import PEPS, heisenberg, kagome, square
-from tnvmc.backend.ranks import Ranks, using_ranks
+from tnvmc.backend.process import Ranks, using_ranks
 from tnvmc.report.console import (
     RunConsole,
     embedding_text,

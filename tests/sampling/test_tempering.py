@@ -19,9 +19,8 @@ from tnvmc.estimate.statistics import effective_samples, estimate, weighted_esti
 from tnvmc.lattice import Lattice, chain, square
 from tnvmc.operators.models import heisenberg
 from tnvmc.operators.symmetry import symmetry_group
-from tnvmc.sampling.chains import Sampler
+from tnvmc.sampling.chains import SHARE, SMALLEST, Sampler, flattened, followed
 from tnvmc.sampling.moves import flips
-from tnvmc.sampling.tempering import SHARE, SMALLEST, flattened, followed
 
 N_SITES = 8
 LATTICE = chain(N_SITES)
@@ -93,7 +92,7 @@ def test_a_peps_can_be_tempered() -> None:
     peps, moves, n_walkers = PEPS(lattice, 2, scheme=SRC(8)), flips(lattice), 32
     theta = np.random.default_rng(1).normal(size=peps.n_params)
     sampler = Sampler(n_walkers, n_walkers * 200, n_burn=10, power=0.5)
-    configs = np.zeros((sampler.n_configs, 6), dtype=np.int8)
+    configs = np.zeros((sampler.n_walkers, 6), dtype=np.int8)
     _, snapshot, _ = sample(sampler, peps, (theta, configs), {}, moves, jacobian=False)
     every = all_configs(6, 2)
     weight = np.exp(2 * peps.log_amplitude(theta, every).log_abs)

@@ -10,16 +10,16 @@ import pytest
 from tests.drawing import sample
 from tnvmc import PEPS, SRC, Sampler, heisenberg, square
 from tnvmc.backend import progress
+from tnvmc.backend.process import ALONE, own_chunks
 from tnvmc.contraction.schemes import Scheme, ZipUp
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.moves import moves_for
-from tnvmc.sampling.workers import in_workers
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_results_come_in_the_order_of_the_chunks(workers: int) -> None:
     chunks = [range(i, i + 2) for i in range(0, 10, 2)]
-    assert in_workers(sum, chunks, workers) == [sum(chunk) for chunk in chunks]
+    assert own_chunks(ALONE, sum, chunks, workers) == [sum(chunk) for chunk in chunks]
 
 
 @pytest.mark.parametrize("scheme", [SRC(5), ZipUp(5)], ids=["compiled", "numpy"])
@@ -51,5 +51,5 @@ def test_threads_end_soon_where_another_one_failed() -> None:
             time.sleep(0.01)
 
     with pytest.raises(ValueError, match="no"):
-        in_workers(task, [range(1), range(1, 2)], 2)
+        own_chunks(ALONE, task, [range(1), range(1, 2)], 2)
     assert time.monotonic() < began + 30

@@ -8,7 +8,7 @@ import pytest
 
 from tnvmc import MPS, PEPS, Sampler, chain, square
 from tnvmc.ansatz.protocol import Ansatz
-from tnvmc.backend.ranks import Ranks
+from tnvmc.backend.process import Ranks
 from tnvmc.session.arguments import check_sampler
 
 

@@ -19,7 +19,7 @@ from tnvmc.app.command_line import (
     option,
     repeated,
 )  # fmt: skip
-from tnvmc.backend.process import termination_as_exception
+from tnvmc.backend.progress import termination_as_exception
 
 if TYPE_CHECKING:
     from tnvmc.series.kind import SeriesKind

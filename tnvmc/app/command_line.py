@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from tnvmc._version import __version__
-from tnvmc.backend.process import OutputLost
-from tnvmc.backend.ranks import Ranks, launched, using_ranks
+from tnvmc.backend.process import Ranks, launched, using_ranks
+from tnvmc.backend.progress import OutputLost
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 

@@ -13,8 +13,8 @@ from typing import Any
 from tnvmc.ansatz.peps.sharing import shared_counts
 from tnvmc.app.recording import Recorder, draw_energy, reference_of
 from tnvmc.app.stages import StagedRun, lower_states, plan_of
-from tnvmc.backend.process import uninterrupted
-from tnvmc.backend.ranks import in_use, launched
+from tnvmc.backend.process import in_use, launched
+from tnvmc.backend.progress import uninterrupted
 from tnvmc.report.console import (
     RunConsole,
     embedding_text,

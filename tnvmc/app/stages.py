@@ -20,7 +20,7 @@ from tnvmc.ansatz.peps.starts.simple_update import SimpleUpdateInfo
 from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.app.recording import OneStage
-from tnvmc.backend.process import uninterrupted
+from tnvmc.backend.progress import uninterrupted
 from tnvmc.estimate.line_fit import reached
 from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator
@@ -294,7 +294,7 @@ class StagedRun(OneStage):
     ) -> VMC:
         settings = stage.settings
         parts = build_arguments(settings, self.operator, first_step)
-        if configs is not None and configs.shape[0] != parts["sampler"].n_configs:
+        if configs is not None and configs.shape[0] != parts["sampler"].n_walkers:
             configs = None
         if settings.optimizer.seconds and callable(parts["learning_rate"]):
             steps = settings.optimizer.steps

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.namespace import is_gpu
-from tnvmc.backend.ranks import Ranks
+from tnvmc.backend.process import Ranks
 
 _INSTALL = "pip install cupy-cuda13x for CUDA 13, pip install cupy-cuda12x for CUDA 12"
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from tnvmc.backend.device import on_own_device
 from tnvmc.backend.namespace import elsewhere, to_host
-from tnvmc.backend.process import SIGNALS
-from tnvmc.backend.ranks import Place, Resident
+from tnvmc.backend.process import Place, Resident
+from tnvmc.backend.progress import SIGNALS
 
 _CONSTANTS = 16  # that are kept
 _BETWEEN_LOOKS = 0.05  # seconds

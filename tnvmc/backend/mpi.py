@@ -25,8 +25,17 @@ import numpy as np
 from tnvmc.backend import progress
 from tnvmc.backend.device import share_devices
 from tnvmc.backend.messages import Alarm, Store, noted_signals, size_of, writable
-from tnvmc.backend.process import Terminated, own_cores, share_cores, uninterrupted
-from tnvmc.backend.ranks import ALONE, Place, Ranks, in_use, launched, using_ranks
+from tnvmc.backend.process import (
+    ALONE,
+    Place,
+    Ranks,
+    in_use,
+    launched,
+    own_cores,
+    share_cores,
+    using_ranks,
+)
+from tnvmc.backend.progress import Terminated, uninterrupted
 
 PIECE = 2**28
 """Most bytes of an array in one message: counts of some MPI have 32 bits."""
@@ -85,30 +94,21 @@ class Collectives(Ranks):
         self._count(len(sent), self.rank != 0, 1)
         return [pickle.loads(each) for each in received or ()]
 
-    def broadcast(self, array: np.ndarray, root: int) -> None:
-        """See `Ranks.broadcast`."""
-        for piece in _pieces(array, np.uint8):
-            self.comm.Bcast(piece, root=root)
-        self._count(array.nbytes, self.rank == root, self.size - 1)
-
-    def add_up(self, array: np.ndarray, root: int = 0) -> None:
-        """See `Ranks.add_up`."""
+    def combine(self, array: np.ndarray, how: str, root: int = 0) -> None:
+        """See `Ranks.combine`."""
         from mpi4py import MPI
 
         for piece in _pieces(array, array.real.dtype):
-            if self.rank == root:
+            if how == "copy":
+                self.comm.Bcast(piece, root=root)
+            elif how == "max":
+                self.comm.Allreduce(MPI.IN_PLACE, piece, op=MPI.MAX)
+            elif self.rank == root:
                 self.comm.Reduce(MPI.IN_PLACE, piece, root=root)
             else:
                 self.comm.Reduce(piece, None, root=root)
-        self._count(array.nbytes, self.rank != root, 1)
-
-    def largest(self, array: np.ndarray) -> None:
-        """See `Ranks.largest`."""
-        from mpi4py import MPI
-
-        for piece in _pieces(array, array.real.dtype):
-            self.comm.Allreduce(MPI.IN_PLACE, piece, op=MPI.MAX)
-        self._count(array.nbytes, True, 1)
+        sends = how == "max" or (self.rank == root) == (how == "copy")
+        self._count(array.nbytes, sends, self.size - 1 if how == "copy" else 1)
 
     def _count(self, n_bytes: int, sends: bool, messages: int) -> None:
         if sends:
@@ -147,9 +147,13 @@ class MpiRanks(Collectives):
             _Request(task, arguments, False, self._store.to_drop(), self._rang), constant
         )
 
-    def together(self, task: Callable[..., Any], *arguments: Any) -> list[Any]:
+    def together(
+        self, task: Callable[..., Any], *arguments: Any, constant: object = None
+    ) -> list[Any]:
         """See `Ranks.together`; signals wait until it is done."""
-        return self._asked(_Request(task, arguments, True, self._store.to_drop(), self._rang), None)
+        return self._asked(
+            _Request(task, arguments, True, self._store.to_drop(), self._rang), constant
+        )
 
     def _asked(self, request: _Request, constant: object) -> list[Any]:
         with uninterrupted() as allowed:

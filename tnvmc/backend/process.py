@@ -1,31 +1,166 @@
-"""This process: BLAS at one thread, memory that stays, signals that wait for the end of a record.
+"""Processes that share the work of one program (ranks), and the threads and memory of each.
 
-BLAS at one thread gives the same bits for any number of workers, and no idle threads.  Every
-product of a pass allocates its result; glibc serves arrays above 128 KiB from fresh pages and
-returns them at once, which would cost a third of the time of a sample (8x8, D = 4, chi = 8).
-Ctrl-C and termination come at once in the middle of a step, never in the middle of a record.
+Rank 0 runs the program; the others wait for what it asks them to do (`tnvmc.backend.mpi`).  So what
+looks at a clock, a signal or a file, and what decides, is in one process, and never differs.
 """
 
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
 import os
-import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
-from functools import cache
-from types import FrameType
+from functools import cache, partial
 from typing import Any, TypeVar
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
+
+from tnvmc.backend import progress
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+class Ranks:
+    """All ranks of a program, seen from the one that leads: one process alone."""
+
+    rank = 0
+    size = 1
+    on_this_machine = 1  #: ranks
+    machine = 0  #: its lowest rank
+    devices: list[tuple[int, str]] | None = None
+    """The GPU of each rank, its machine and address, once they were asked for."""
+    cores_here: int | None = None  #: of this machine, for its ranks; None for one process
+
+    def each(self, task: Callable[..., Any], *arguments: Any, constant: object = None) -> list[Any]:
+        """Results of ``task(ranks, *arguments)`` on every rank, in their order.
+
+        The first error of any of them is raised, once all have ended.
+
+        Args:
+            task: a picklable function, which does not talk to other ranks.
+            arguments: picklable; what is `Resident` elsewhere arrives as itself where it is.
+            constant: an object in the arguments that is sent once, and kept.
+        """
+        return [task(self, *arguments)]
+
+    together = each
+    """The same for a task in which ranks talk to each other; an error of one ends them all."""
+
+    def follow(self) -> Any:
+        """Do what rank 0 asks for until it ends that, with a value; of other ranks than rank 0."""
+        raise NotImplementedError
+
+    def end(self, value: Any = None) -> None:
+        """Let the other ranks return from `follow` with a value."""
+
+    # --- for tasks of `together`: all ranks call them
+
+    def told(self, value: Any) -> Any:
+        """The value of rank 0, on all ranks."""
+        return value
+
+    found = told
+    """What is `Resident` here, for its `Place`; anything else as it is.  In any task."""
+
+    def collected(self, value: Any) -> list[Any]:
+        """The values of all ranks, in their order, on rank 0; nothing elsewhere."""
+        return [value]
+
+    def exchange(self, sent: Sequence[np.ndarray], received: Sequence[np.ndarray]) -> None:
+        """Send one contiguous array to each rank, and fill one from each; the own one is copied."""
+        received[0][...] = sent[0].reshape(received[0].shape)
+
+    def combine(self, array: np.ndarray, how: str, root: int = 0) -> None:
+        """Combine contiguous arrays of all ranks, in place.
+
+        Args:
+            array: of one shape and type everywhere.
+            how: "copy": all become that of `root`; "sum": that of `root` becomes their sum, made in
+                any order, so for exact sums; "max": all become the largest, real numbers but NaN.
+            root: a rank.
+        """
+
+
+ALONE = Ranks()
+
+
+class Here:
+    """What only rank 0 has: in the arguments of a task it arrives elsewhere as None."""
+
+    def __init__(self, value: Any = None) -> None:
+        self.value = value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Here, ()
+
+
+class Resident:
+    """What stays on the rank that made it, while rank 0 gets a `Place` as the result."""
+
+    def about(self) -> Any:
+        """What rank 0 is told of it."""
+
+
+class Place:
+    """Where something `Resident` is; it is freed with the last reference to its place."""
+
+    def __init__(self, rank: int, key: int, about: Any) -> None:
+        self.rank, self.key, self.about = rank, key, about
+
+
+_IN_USE: ContextVar[Ranks] = ContextVar("ranks", default=ALONE)
+
+
+def in_use() -> Ranks:
+    """The ranks that large pieces of work are shared by."""
+    return _IN_USE.get()
+
+
+@contextmanager
+def using_ranks(ranks: Ranks) -> Iterator[None]:
+    """Let large pieces of work be shared by `ranks` inside the block, in this thread."""
+    token = _IN_USE.set(ranks)
+    try:
+        yield
+    finally:
+        _IN_USE.reset(token)
+
+
+_LAUNCHERS = (  # names of the number of processes, and of the place among them
+    ("PMI_SIZE", "PMI_RANK"),  # MPICH, Intel MPI, Cray MPICH
+    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),  # Open MPI
+    ("MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"),  # MVAPICH2
+    ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID"),  # srun
+)
+
+
+def launched(environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
+    """Give (rank, size) of this process, as mpiexec or srun says; (0, 1) without a launcher."""
+    for of_size, of_rank in _LAUNCHERS:
+        size, rank = environment.get(of_size, ""), environment.get(of_rank, "")
+        if size.isdecimal() and rank.isdecimal() and int(size) > 1:
+            return int(rank), int(size)
+    return 0, 1
+
+
+def shares(sizes: list[int], n: int) -> list[range]:
+    """Deal parts of such sizes out to n ranks: to each some in a row, about equal in sum."""
+    places = [0, *itertools.accumulate(sizes)]
+    part, ends = 0, list[int]()
+    for k in range(1, n + 1):
+        distance = [abs(place * n - k * places[-1]) for place in places]
+        while part < len(sizes) and distance[part + 1] <= distance[part]:
+            part += 1  # to the end that lies nearest to k/n of the whole
+        ends.append(len(sizes) if k == n else part)
+    return [range(begin, end) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
 
 
 def one_blas_thread() -> Any:
@@ -78,21 +213,31 @@ def threads_in_use() -> int:
     return _THREADS.get() or available_cores()
 
 
-def side_by_side(task: Callable[[T], R], items: Sequence[T]) -> list[R]:
+def side_by_side(
+    task: Callable[[T], R], items: Sequence[T], waiting: Callable[[], Any] = lambda: None
+) -> list[R]:
     """Apply a function to every item of a list, on `threads_in_use` threads: results in order.
 
-    For NumPy calls that leave the interpreter lock alone.  The first error is raised, when all that
-    has begun has ended.
+    For what leaves the interpreter lock alone.  The first error, in their order, is raised when all
+    that has begun has ended, which it does at its next `progress.tell` then.  `waiting` is called
+    now and then in this thread, while others compute.
     """
     n_threads = threads_in_use()
     if n_threads == 1 or len(items) < 2:
         return [task(item) for item in items]
+    pool, stop = _kept_threads(n_threads), threading.Event()
     # A copy of the context each: that of NumPy's floating-point errors is part of it.
-    pool = _kept_threads(n_threads)
-    futures = [pool.submit(copy_context().run, task, item) for item in items]
+    with progress.stopped_by(stop):
+        futures = [pool.submit(copy_context().run, task, item) for item in items]
     try:
+        for future in futures:
+            while wait([future], progress.INTERVAL).not_done:
+                progress.raise_if_stopped()
+                waiting()
+            future.result()
         return [future.result() for future in futures]
     finally:
+        stop.set()
         for future in futures:
             future.cancel()
         wait(futures)
@@ -108,6 +253,27 @@ def _kept_threads(n: int) -> ThreadPoolExecutor:
         _KEPT_THREADS.n = (n, os.getpid())
     pool: ThreadPoolExecutor = _KEPT_THREADS.pool
     return pool
+
+
+def own_chunks(
+    ranks: Ranks, task: Callable[[range], T], chunks: Sequence[range], n_threads: int | None
+) -> list[T]:
+    """Results of a task for the chunks of this rank, in order, in threads with BLAS at one thread.
+
+    Each rank has some chunks in a row, about as many numbers as any other.  One thread for BLAS
+    gives the same bits for any number of threads, and none that idles.
+    """
+    own = shares([len(chunk) for chunk in chunks], ranks.size)[ranks.rank]
+    parts = [chunks[k] for k in own]
+    told = progress.Shares([len(chunk) for chunk in parts])
+    keep_freed_memory()
+    with one_blas_thread(), using_threads(n_threads):  # BLAS has one number for the whole process
+        return side_by_side(partial(_of_chunk, task, told), [*enumerate(parts)], told.show)
+
+
+def _of_chunk(task: Callable[[range], T], told: progress.Shares, item: tuple[int, range]) -> T:
+    with told.of(item[0]):
+        return task(item[1])
 
 
 _MALLOPT = (  # options of glibc and their values
@@ -151,111 +317,3 @@ def memory_limit() -> float:
         with suppress(OSError, ValueError), open(f"/sys/fs/cgroup/{name}") as file:
             found.append(int(file.read()))
     return min((each for each in found if each > 0), default=math.inf)
-
-
-SIGNALS = tuple(
-    getattr(signal, name)
-    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
-    if hasattr(signal, name)
-)
-"""Those by which a process is asked to end; SIGUSR1 by batch systems, ahead of a job's limit."""
-
-
-class Terminated(KeyboardInterrupt):
-    """The process was asked to end, by a batch system (SIGTERM, SIGUSR1) or a terminal (SIGHUP)."""
-
-    def __init__(self, number: int = signal.SIGTERM) -> None:
-        super().__init__()
-        self.exit_status = 128 + number
-
-
-class OutputLost(KeyboardInterrupt):
-    """Nothing can be shown any more: the terminal was closed, or the reader of a pipe is gone."""
-
-    exit_status = 128 + 13  # that of a process that SIGPIPE ends
-
-
-@contextmanager
-def uninterrupted() -> Iterator[Callable[[], AbstractContextManager[None]]]:
-    """Hold back `SIGNALS` inside the block; they arrive when it ends.
-
-    Yields:
-        A function that gives a block, within this one, in which they arrive at once.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield nullcontext
-        return
-    held: list[tuple[int, FrameType | None]] = []
-    handlers = {number: signal.getsignal(number) for number in SIGNALS}
-    before: dict[int, Any] = {number: each for number, each in handlers.items() if callable(each)}
-
-    def hold() -> None:
-        for number in before:
-            signal.signal(number, lambda *event: held.append(event))
-
-    def deliver() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        if held:
-            first = held[0]
-            held.clear()
-            before[first[0]](*first)
-
-    @contextmanager
-    def allowed() -> Iterator[None]:
-        try:
-            deliver()
-            yield
-        finally:
-            hold()
-
-    hold()
-    try:
-        yield allowed
-    finally:
-        deliver()
-
-
-_UNTIL_AGAIN = 0.05  # seconds
-
-
-@contextmanager
-def termination_as_exception() -> Iterator[None]:
-    """Turn SIGTERM, SIGHUP and SIGUSR1 into `Terminated` inside the block, the first of them.
-
-    What comes after it changes nothing.  A SIGHUP that is ignored, as under nohup, stays so.  An
-    exception that comes up where Python can only print it, as within ``__del__``, comes again a
-    moment later; so does Ctrl-C.
-    """
-    asked = False
-
-    def raise_terminated(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if not asked:
-            asked = True
-            raise Terminated(number)
-
-    def once_more(lost: Any) -> None:
-        nonlocal asked
-        if lost.exc_type not in (Terminated, KeyboardInterrupt):
-            hook(lost)
-            return
-        asked = False
-        number = getattr(lost.exc_value, "exit_status", 128 + signal.SIGINT) - 128
-        # Not from here: what a handler raises within this function is lost as well.
-        again = threading.Timer(_UNTIL_AGAIN, os.kill, (os.getpid(), number))
-        again.daemon = True
-        again.start()
-
-    before = {
-        number: signal.signal(number, raise_terminated)
-        for number in SIGNALS
-        if number != signal.SIGINT and signal.getsignal(number) != signal.SIG_IGN
-    }
-    hook, sys.unraisablehook = sys.unraisablehook, once_more
-    try:
-        yield
-    finally:
-        sys.unraisablehook = hook
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,19 +1,25 @@
-"""Progress of a long computation, for whoever displays it, and its end where nobody needs it.
+"""Progress of a long computation, for whoever displays it, and how it is ended.
 
 What computes names its phase (`begin`) and the share that is done (`tell`); a display asks for both
 with `watched`.  No number depends on either.  `tell` is also where a computation ends in a thread
-whose result is not needed any more (`stopped_by`).
+whose result is not needed any more (`stopped_by`).  Ctrl-C and termination come at once in the
+middle of a step, never in the middle of a record (`uninterrupted`).
 """
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from threading import Event
-from typing import TypeVar
+from types import FrameType
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 Show = Callable[[str, float | None], None]
@@ -47,7 +53,7 @@ class _Watch:
 
 _WATCH: ContextVar[_Watch | None] = ContextVar("watch", default=None)
 _STOP: ContextVar[Event | None] = ContextVar("stop", default=None)
-_TELL: ContextVar[Callable[[float], None] | None] = ContextVar("tell", default=None)
+_TELL: ContextVar[tuple[Shares, int] | None] = ContextVar("tell", default=None)
 
 
 class Stopped(Exception):
@@ -106,39 +112,138 @@ def tell(share: float) -> None:
     """Report the share of a task that is done, from within it; raises as `raise_if_stopped`."""
     if (stop := _STOP.get()) is not None and stop.is_set():
         raise Stopped
-    if (report := _TELL.get()) is not None:
-        report(share)
+    if (told := _TELL.get()) is not None:
+        shares, number = told
+        shares.done[number] = share
+        if shares.watch is not None:
+            shares.show()
 
 
 @dataclass
 class Shares:
-    """Shares of tasks that are done, as the tasks report them, in this thread or in others."""
+    """Shares of tasks that are done, as the tasks tell them, in this thread or in others."""
 
     sizes: Sequence[int]  #: of the tasks, in proportion to the time they take
-    _done: dict[int, float] = field(default_factory=dict)
-    _watch: _Watch | None = field(default_factory=_WATCH.get)
+    done: dict[int, float] = field(default_factory=dict)
+    watch: _Watch | None = field(default_factory=_WATCH.get)  #: where they are shown
+    _thread: int = field(default_factory=threading.get_ident)
 
     def show(self) -> None:
-        """Show the share of all tasks that is done; only in the thread that made this."""
-        if self._watch is not None:
-            done = sum(self.sizes[number] * share for number, share in [*self._done.items()])
-            self._watch.at(done / sum(self.sizes))
+        """Show the share of all tasks that is done; in the thread that made this."""
+        if self.watch is not None and threading.get_ident() == self._thread:
+            done = sum(self.sizes[number] * share for number, share in [*self.done.items()])
+            self.watch.at(done / sum(self.sizes))
 
-    def run(
-        self, task: Callable[[range], T], number: int, chunk: range, stop: Event | None = None
-    ) -> T:
-        """Run a task and note what it reports; with `stop` in another thread, which that ends."""
-
-        def report(share: float) -> None:
-            self._done[number] = share
-            if stop is None and self._watch is not None:
-                self.show()
-
-        telling, stopping = _TELL.set(report), _STOP.set(stop or _STOP.get())
+    @contextmanager
+    def of(self, number: int) -> Iterator[None]:
+        """Let what the block tells be the share of a task; all of it is done at the end."""
+        token = _TELL.set((self, number))
         try:
-            result = task(chunk)
+            yield
+            tell(1.0)
         finally:
-            _TELL.reset(telling)
-            _STOP.reset(stopping)
-        report(1.0)
-        return result
+            _TELL.reset(token)
+
+
+SIGNALS = tuple(
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
+    if hasattr(signal, name)
+)
+"""Those by which a process is asked to end; SIGUSR1 by batch systems, ahead of a job's limit."""
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end, by a batch system (SIGTERM, SIGUSR1) or a terminal (SIGHUP)."""
+
+    def __init__(self, number: int = signal.SIGTERM) -> None:
+        super().__init__()
+        self.exit_status = 128 + number
+
+
+class OutputLost(KeyboardInterrupt):
+    """Nothing can be shown any more: the terminal was closed, or the reader of a pipe is gone."""
+
+    exit_status = 128 + 13  # that of a process that SIGPIPE ends
+
+
+@contextmanager
+def uninterrupted() -> Iterator[Callable[[], AbstractContextManager[None]]]:
+    """Hold back `SIGNALS` inside the block; they arrive when it ends.
+
+    Yields:
+        A function that gives a block, within this one, in which they arrive at once.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield nullcontext
+        return
+    held: list[tuple[int, FrameType | None]] = []
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    before: dict[int, Any] = {number: each for number, each in handlers.items() if callable(each)}
+    hold = dict.fromkeys(before, lambda *event: held.append(event))
+
+    def answer(handlers: dict[int, Any]) -> None:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        if held and handlers is before:
+            (number, frame), held[:] = held[0], []
+            before[number](number, frame)
+
+    @contextmanager
+    def allowed() -> Iterator[None]:
+        try:
+            answer(before)
+            yield
+        finally:
+            answer(hold)
+
+    answer(hold)
+    try:
+        yield allowed
+    finally:
+        answer(before)
+
+
+_UNTIL_AGAIN = 0.05  # seconds
+
+
+@contextmanager
+def termination_as_exception() -> Iterator[None]:
+    """Turn SIGTERM, SIGHUP and SIGUSR1 into `Terminated` inside the block, the first of them.
+
+    What comes after it changes nothing.  A SIGHUP that is ignored, as under nohup, stays so.  An
+    exception that comes up where Python can only print it, as within ``__del__``, comes again a
+    moment later; so does Ctrl-C.
+    """
+    asked = False
+
+    def raise_terminated(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if not asked:
+            asked = True
+            raise Terminated(number)
+
+    def once_more(lost: Any) -> None:
+        nonlocal asked
+        if lost.exc_type not in (Terminated, KeyboardInterrupt):
+            hook(lost)
+            return
+        asked = False
+        number = getattr(lost.exc_value, "exit_status", 128 + signal.SIGINT) - 128
+        # Not from here: what a handler raises within this function is lost as well.
+        again = threading.Timer(_UNTIL_AGAIN, os.kill, (os.getpid(), number))
+        again.daemon = True
+        again.start()
+
+    before = {
+        number: signal.signal(number, raise_terminated)
+        for number in SIGNALS
+        if number != signal.SIGINT and signal.getsignal(number) != signal.SIG_IGN
+    }
+    hook, sys.unraisablehook = sys.unraisablehook, once_more
+    try:
+        yield
+    finally:
+        sys.unraisablehook = hook
+        for number, handler in before.items():
+            signal.signal(number, handler)

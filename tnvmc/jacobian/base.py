@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.backend.ranks import Resident
+from tnvmc.backend.process import Resident
 from tnvmc.jacobian import exact_sums
 
 Array = Any

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from tnvmc.backend.process import one_blas_thread, side_by_side
-from tnvmc.backend.ranks import ALONE, Ranks, Resident
+from tnvmc.backend.process import ALONE, Ranks, Resident, one_blas_thread, side_by_side
 from tnvmc.jacobian.base import dagger
 
 _IN_CACHE = 64
@@ -293,7 +292,7 @@ def factorise(
                     corner[failed - 1, failed - 1] = np.nan
             else:
                 row = np.empty((columns.stop - columns.start, columns.stop), dtype)
-            ranks.broadcast(row, root)
+            ranks.combine(row, "copy", root)
             bad = np.isnan(np.einsum("ii->i", row[:, columns]))
             if bad.any():
                 return columns.start + int(np.argmax(bad))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.namespace import array_namespace, is_numpy, to_host, to_namespace
-from tnvmc.backend.ranks import shares
+from tnvmc.backend.process import shares
 from tnvmc.jacobian import exact_sums
 from tnvmc.jacobian.base import (
     Jacobian,

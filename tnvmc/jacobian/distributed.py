@@ -21,12 +21,15 @@ import numpy as np
 from tnvmc.backend.device import take_own_device
 from tnvmc.backend.namespace import to_host, to_namespace
 from tnvmc.backend.process import (
+    Here,
+    Place,
+    Ranks,
+    Resident,
     give_back_freed_memory,
     one_blas_thread,
     threads_in_use,
     using_threads,
 )
-from tnvmc.backend.ranks import Here, Place, Ranks, Resident
 from tnvmc.jacobian import exact_sums
 from tnvmc.jacobian.base import JacobianBase, UnitLayout, UnitProducts
 from tnvmc.jacobian.gram_operator import Call, GramOperator, follow_rank_0, result_of, run_on_rank_0
@@ -333,5 +336,5 @@ def _gram(ranks: Any, shares: Sequence[Any], n_threads: int, scales: Any) -> np.
     """The sum of the Gram matrices of all ranks, on rank 0; their sums are exact."""
     with one_blas_thread(), using_threads(n_threads):
         found = ranks.found(shares[ranks.rank]).dealt_for_gram(ranks).gram(scales)
-    ranks.add_up(found)
+    ranks.combine(found, "sum")
     return found if ranks.rank == 0 else None

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.backend.ranks import ALONE, Ranks
+from tnvmc.backend.process import ALONE, Ranks
 
 
 def norms(rows: np.ndarray) -> np.ndarray:
@@ -70,7 +70,7 @@ def total(
     with np.errstate(invalid="ignore", over="ignore"):  # not finite, and seen by who asked
         for term in flat:
             found += term
-    ranks.add_up(found)
+    ranks.combine(found, "sum")
     return found.astype(real, copy=False).view(like.dtype)
 
 
@@ -92,7 +92,7 @@ def _to_one_quantum(
     for term in terms:
         np.maximum(bound, np.abs(term), out=bound)
     bound[np.isnan(bound)] = np.inf
-    ranks.largest(bound)
+    ranks.combine(bound, "max")
     with np.errstate(invalid="ignore", over="ignore"):
         big = 3.0 * np.ldexp(1.0, np.frexp(n_terms * bound)[1])
         big[~np.isfinite(bound)] = np.nan

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from tnvmc.backend.process import one_blas_thread, side_by_side
-from tnvmc.backend.ranks import ALONE, Ranks
+from tnvmc.backend.process import ALONE, Ranks, one_blas_thread, side_by_side
 from tnvmc.jacobian import exact_sums
 from tnvmc.jacobian.base import UnitProducts, dagger
 
@@ -80,7 +79,7 @@ class GramOperator:
                 for k in blocks:
                     rows = slice(self._slices[k].start - start, self._slices[k].stop - start)
                     raw = whole[rows].astype(self.dtype, copy=False)
-                    self.ranks.add_up(raw, self._owner(k))
+                    self.ranks.combine(raw, "sum", self._owner(k))
                     if self._owner(k) == self.ranks.rank:
                         self.blocks[k] = centering.entries(raw, self._slices[k], chosen)
         return self._rows_among(chosen)
@@ -110,7 +109,7 @@ class GramOperator:
         total = np.zeros((self.n_columns, self.n_columns), self.dtype)
         for block in self.blocks.values():
             total += exact_sums.rounded(dagger(block) @ block, scales, scales)
-        self.ranks.add_up(total)
+        self.ranks.combine(total, "sum")
         return total
 
     def columns_times(self, y: np.ndarray) -> np.ndarray:

@@ -16,8 +16,7 @@ import numpy as np
 
 from tnvmc.backend import host
 from tnvmc.backend.namespace import array_namespace, is_numpy, to_namespace
-from tnvmc.backend.process import one_blas_thread, side_by_side
-from tnvmc.backend.ranks import shares
+from tnvmc.backend.process import one_blas_thread, shares, side_by_side
 from tnvmc.jacobian import exact_sums
 from tnvmc.jacobian.base import UnitProducts, conj, dagger, double_of, square_sums
 from tnvmc.jacobian.gram import adder, gram_of_slices

@@ -9,8 +9,8 @@ from typing import Any
 
 from tnvmc.ansatz.initial import start_described
 from tnvmc.backend.device import describe
-from tnvmc.backend.process import OutputLost
-from tnvmc.backend.ranks import in_use
+from tnvmc.backend.process import in_use
+from tnvmc.backend.progress import OutputLost
 from tnvmc.lattice.embedding import Bonds, embedding
 from tnvmc.operators.term import Operator
 from tnvmc.report.describe import (

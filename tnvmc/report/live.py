@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, Self, cast
 
+from tnvmc.backend.process import launched
 from tnvmc.backend.progress import watched
-from tnvmc.backend.ranks import launched
 from tnvmc.shown import phase_name, step_sentence, with_error
 from tnvmc.vmc.results import StepRecord
 

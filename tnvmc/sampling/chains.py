@@ -1,4 +1,8 @@
-"""Markov chains: burn in, thin, measure; walkers in chunks, chunks side by side."""
+"""Markov chains: burn in, thin, measure; walkers in chunks, chunks side by side.
+
+A chain of the plain |psi|^2 hardly visits configurations where psi is small, so their signs stay
+those of the start; one that samples |psi|^(2 p) with p < 1 does, and weights restore |psi|^2.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ import numpy as np
 from tnvmc.ansatz.protocol import (
     MOVE_KINDS,
     Ansatz,
+    LogAmplitude,
     Snapshot,
     SweepInfo,
     Targets,
@@ -20,8 +25,7 @@ from tnvmc.backend import progress
 from tnvmc.backend.arguments import real, set_whole
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.backend.random import uniforms, uniforms_of_passes
-from tnvmc.sampling.problem import FEWEST_WALKERS, Point, Problem, SampleInfo
-from tnvmc.sampling.tempering import flattened, followed, require_tempered
+from tnvmc.sampling.problem import FEWEST_WALKERS, Point, Problem, SampleInfo, Samples
 from tnvmc.sampling.workers import chunks, in_chunks, join, tables_in
 
 Array = Any
@@ -34,7 +38,7 @@ with 16 walkers and an RBM the calls took four fifths of the time."""
 
 
 @dataclass(frozen=True)
-class Sampler:
+class Sampler(Samples):
     """Draws from |psi|^2 by Markov chains: W walkers, each n_burn sweeps and then n_draws draws.
 
     A draw is n_thin sweeps and a measurement of every walker; n_draws is `n_samples`/W, rounded up.
@@ -51,7 +55,7 @@ class Sampler:
         power: p < 1 draws from |psi|^(2 p) and weighs samples by |psi|^(2 - 2 p), so that
             configurations where psi is small are seen and their signs can turn; for an ansatz with
             tempered sweeps.  "auto": a power that follows the state from draw to draw
-            (`sampling.tempering`), where the ansatz is tempered, else 1.
+            (`followed`), where the ansatz is tempered, else 1.
 
     Raises:
         ValueError: no whole number, or one below its least value; power outside 0 < power <= 1.
@@ -78,11 +82,6 @@ class Sampler:
         """Draws per walker; n_draws * n_walkers >= n_samples samples are returned."""
         return -(-self.n_samples // self.n_walkers)
 
-    @property
-    def n_configs(self) -> int:
-        """Configurations in flight: one of each walker."""
-        return self.n_walkers
-
     def draw(
         self, problem: Problem, point: Point, stream: int, jacobian: bool = True
     ) -> tuple[Snapshot, Point, SampleInfo]:
@@ -91,8 +90,7 @@ class Sampler:
         Random numbers have the address (seed, stream, sweep, walker, move), so the chain is a
         function of the arguments.  Cost: n_burn + n_draws * n_thin sweeps and n_draws measurements
         per walker.  Memory: the Jacobian dominates, M * P numbers when dense and M * P / d as
-        slices, and while draws are joined twice that
-        when dense; plus one ansatz cache per worker.
+        slices, and while draws are joined twice that when dense; plus one ansatz cache per worker.
 
         Returns:
             See `Samples.draw`; sample = draw * W + walker.
@@ -102,10 +100,10 @@ class Sampler:
                 weights are 0; an ansatz that cannot be tempered.
         """
         began = time.perf_counter()
-        self._check(problem.ansatz, point.configs)
-        power = self._power(problem.ansatz, point)
+        ansatz, follows = problem.ansatz, self.power == "auto" and problem.ansatz.tempered
+        power = point.power if follows else 1.0 if self.power == "auto" else float(self.power)
+        self._check(ansatz, point.configs, power)
         xp = array_namespace(point.theta, point.configs)
-        ansatz = problem.ansatz
         parts = chunks(self.n_walkers, ansatz, xp, self.chunk)
         run = _Chunk(
             self, ansatz, point, tables_in(problem.targets, xp), tables_in(problem.moves, xp),
@@ -121,13 +119,9 @@ class Sampler:
         for result in results:
             result.draws.clear()
         configs, snapshot = xp.concat([result.configs for result in results]), join(draws)
-        follows = self._follows(problem.ansatz)
         after = followed(snapshot.amplitude, power) if follows else point.power
         snapshot, log_norm = _weighted(snapshot, power)
-        proposed, accepted = (
-            np.sum([getattr(result, name) for result in results], axis=0)
-            for name in ("proposed", "accepted")
-        )
+        proposed, accepted = np.sum([result.counts for result in results], axis=0)
         info = SampleInfo(
             n_walkers=self.n_walkers,
             n_draws=self.n_draws,
@@ -142,16 +136,6 @@ class Sampler:
             power=power,
         )
         return snapshot, replace(point, configs=configs, power=after), info
-
-    def _follows(self, ansatz: Ansatz) -> bool:
-        """Whether the power is one that follows the state."""
-        return self.power == "auto" and ansatz.tempered
-
-    def _power(self, ansatz: Ansatz, point: Point) -> float:
-        """The power of this draw."""
-        if self.power != "auto":
-            return float(self.power)
-        return point.power if self._follows(ansatz) else 1.0
 
     def parts(self, problem: Problem, point: Point, at_once: int) -> list[Sampler]:
         """Samplers of whole draws; the first one burns in.
@@ -173,25 +157,13 @@ class Sampler:
             for begin in begins
         ]
 
-    def for_measurement(
-        self,
-        n_samples: int | None = None,
-        n_burn: int | None = None,
-        n_thin: int | None = None,
-    ) -> Sampler:
-        """The same chains drawing from |psi|^2, with other numbers where they are given."""
-        return replace(
-            self,
-            n_samples=self.n_samples if n_samples is None else n_samples,
-            n_burn=self.n_burn if n_burn is None else n_burn,
-            n_thin=self.n_thin if n_thin is None else n_thin,
-            power=1.0,
-        )
-
-    def _check(self, ansatz: Ansatz, configs: Array) -> None:
-        if self.power not in ("auto", 1.0):
-            require_tempered(ansatz)
-        expected = (self.n_configs, ansatz.lattice.n_sites)
+    def _check(self, ansatz: Ansatz, configs: Array, power: float) -> None:
+        if power != 1 and not ansatz.tempered:
+            raise ValueError(
+                f"sampler.power: the sweeps of a {type(ansatz).__name__} sample |psi|^2 alone, "
+                "so it cannot be tempered; take power = 1"
+            )
+        expected = (self.n_walkers, ansatz.lattice.n_sites)
         if tuple(configs.shape) != expected:
             raise ValueError(
                 f"sample: the sampler moves {self.n_walkers} walkers, so configs must have shape "
@@ -205,8 +177,7 @@ class Sampler:
 class _ChunkResult:
     configs: Array
     draws: list[Snapshot]  #: of one draw each, or of several where there is one chunk
-    proposed: np.ndarray  #: (kinds,)
-    accepted: np.ndarray
+    counts: np.ndarray  #: (2, kinds) of moves, possible and accepted
 
 
 @dataclass(frozen=True)
@@ -224,81 +195,66 @@ class _Chunk:
     together: int  #: sweeps in one call, of an ansatz that walks
 
     def __call__(self, chunk: range) -> _ChunkResult:
-        configs = self.point.configs[chunk.start : chunk.stop, :]
-        walkers = self.ansatz.start(self.point.theta, configs)
-        return (self._walked if self.ansatz.walks else self._swept)(chunk, walkers)
-
-    def _walked(self, chunk: range, walkers: Walkers) -> _ChunkResult:
-        """Several sweeps in one call, and one measurement of the draws among them."""
-        sampler, theta, n_walkers = self.sampler, self.point.theta, len(chunk)
-        seed, stream = self.stream
-        xp = array_namespace(walkers.configs)
-        draws: list[Snapshot] = []
-        proposed = accepted = np.zeros(len(MOVE_KINDS))
-        n_sweeps = sampler.n_burn + sampler.n_draws * sampler.n_thin
-        n_calls = -(-n_sweeps // self.together)
-        length = -(-n_sweeps // n_calls)
-        if not sampler.n_burn:
-            _check_support(walkers, chunk, 0)
-        for begin in range(0, n_sweeps, length):
-            passes = range(begin, min(begin + length, n_sweeps))
-            numbers = uniforms_of_passes(seed, (stream, passes), chunk, len(self.moves), xp=xp)
-            found, info = self.ansatz.walk(theta, walkers, self.moves, numbers, self.power)
-            proposed = proposed + _summed(info.proposed)
-            accepted = accepted + _summed(info.accepted)
-            walkers = _after(found, n_walkers, [len(passes) - 1])
-            if sampler.n_burn - 1 in passes:
-                _check_support(
-                    _after(found, n_walkers, [sampler.n_burn - 1 - begin]), chunk, sampler.n_burn
-                )
-            ends = [
-                number - begin
-                for number in passes
-                if number >= sampler.n_burn and (number - sampler.n_burn + 1) % sampler.n_thin == 0
-            ]
-            if ends:
-                seen = _after(found, n_walkers, ends)
-                draws.append(self._seen(seen)[1])
-            progress.tell(passes.stop / n_sweeps)
-        return _ChunkResult(walkers.configs, draws, proposed, accepted)
-
-    def _swept(self, chunk: range, walkers: Walkers) -> _ChunkResult:
         """One sweep after another, and a measurement after every draw."""
-        sampler = self.sampler
-        xp = array_namespace(self.point.configs)
+        sampler, ansatz, theta, (seed, stream) = (
+            self.sampler, self.ansatz, self.point.theta, self.stream,
+        )  # fmt: skip
+        walkers = ansatz.start(theta, self.point.configs[chunk.start : chunk.stop, :])
+        if ansatz.walks:
+            return self._walked(chunk, walkers)
+        xp = array_namespace(walkers.configs)
+        powers = xp.full((len(chunk),), self.power, dtype=xp.float64)
         draws: list[Snapshot] = []
-        proposed = accepted = np.zeros(len(MOVE_KINDS))
-        n_sweeps = 0
+        counts, n_sweeps = np.zeros((2, len(MOVE_KINDS))), 0
         units = sampler.n_burn + sampler.n_draws * (sampler.n_thin + 1)  # a draw is one more
         for draw in range(-1, sampler.n_draws):
             for _ in range(sampler.n_thin if draw >= 0 else sampler.n_burn):
-                walkers, info = self._sweep(walkers, chunk, n_sweeps, xp)
-                proposed = proposed + _summed(info.proposed)
-                accepted = accepted + _summed(info.accepted)
+                numbers = uniforms(seed, (stream, n_sweeps), chunk, len(self.moves), xp=xp)
+                if self.power == 1:
+                    walkers, info = ansatz.sweep(theta, walkers, self.moves, numbers)
+                else:
+                    walkers, info = ansatz.tempered_sweep(
+                        theta, walkers, self.moves, numbers, powers
+                    )
+                counts = counts + _summed(info)
                 n_sweeps += 1
                 progress.tell((n_sweeps + len(draws)) / units)
             if draw < 0:
                 _check_support(walkers, chunk, sampler.n_burn)
                 continue
-            walkers, snapshot = self._seen(walkers)
+            walkers, snapshot = ansatz.measure(theta, walkers, self.targets, jacobian=self.jacobian)
             draws.append(snapshot)
-        return _ChunkResult(walkers.configs, draws, proposed, accepted)
+        return _ChunkResult(walkers.configs, draws, counts)
 
-    def _sweep(
-        self, walkers: Walkers, chunk: range, number: int, xp: Any
-    ) -> tuple[Walkers, SweepInfo]:
-        theta = self.point.theta
-        seed, stream = self.stream
-        numbers = uniforms(seed, (stream, number), chunk, len(self.moves), xp=xp)
-        if self.power == 1:
-            return self.ansatz.sweep(theta, walkers, self.moves, numbers)
-        power = xp.full((len(chunk),), self.power, dtype=xp.float64)
-        return self.ansatz.tempered_sweep(theta, walkers, self.moves, numbers, power)
-
-    def _seen(self, walkers: Walkers) -> tuple[Walkers, Snapshot]:
-        theta, jacobian = self.point.theta, self.jacobian
-        after, found = self.ansatz.measure(theta, walkers, self.targets, jacobian=bool(jacobian))
-        return after, found
+    def _walked(self, chunk: range, walkers: Walkers) -> _ChunkResult:
+        """Several sweeps in one call, and one measurement of the draws among them."""
+        sampler, ansatz, theta = self.sampler, self.ansatz, self.point.theta
+        (seed, stream), n_burn, n_walkers = self.stream, self.sampler.n_burn, len(chunk)
+        xp = array_namespace(walkers.configs)
+        draws: list[Snapshot] = []
+        counts = np.zeros((2, len(MOVE_KINDS)))
+        n_sweeps = n_burn + sampler.n_draws * sampler.n_thin
+        length = -(-n_sweeps // -(-n_sweeps // self.together))
+        if not n_burn:
+            _check_support(walkers, chunk, 0)
+        for begin in range(0, n_sweeps, length):
+            passes = range(begin, min(begin + length, n_sweeps))
+            numbers = uniforms_of_passes(seed, (stream, passes), chunk, len(self.moves), xp=xp)
+            found, info = ansatz.walk(theta, walkers, self.moves, numbers, self.power)
+            counts = counts + _summed(info)
+            walkers = _after(found, n_walkers, [len(passes) - 1])
+            if n_burn - 1 in passes:
+                _check_support(_after(found, n_walkers, [n_burn - 1 - begin]), chunk, n_burn)
+            ends = [
+                number - begin
+                for number in passes
+                if number >= n_burn and (number - n_burn + 1) % sampler.n_thin == 0
+            ]
+            if ends:
+                seen = _after(found, n_walkers, ends)
+                draws.append(ansatz.measure(theta, seen, self.targets, jacobian=self.jacobian)[1])
+            progress.tell(passes.stop / n_sweeps)
+        return _ChunkResult(walkers.configs, draws, counts)
 
 
 def _weighted(snapshot: Snapshot, power: float) -> tuple[Snapshot, float]:
@@ -326,9 +282,10 @@ def _after(found: Walkers, n_walkers: int, sweeps: list[int]) -> Walkers:
     return Walkers(xp.take(found.configs, rows, axis=0), found.amplitude.take(rows))
 
 
-def _summed(counts: Array) -> np.ndarray:
-    """Counts (kinds,) of all walkers together, on the host."""
-    return to_host(array_namespace(counts).sum(counts, axis=0))
+def _summed(info: SweepInfo) -> np.ndarray:
+    """Moves that were possible and accepted (2, kinds), of all walkers, on the host."""
+    xp = array_namespace(info.proposed)
+    return np.stack([to_host(xp.sum(each, axis=0)) for each in (info.proposed, info.accepted)])
 
 
 def _check_support(walkers: Walkers, chunk: range, n_burn: int) -> None:
@@ -342,3 +299,62 @@ def _check_support(walkers: Walkers, chunk: range, n_burn: int) -> None:
             "is zero on most configurations: start from configurations in its support, raise "
             "n_burn, or add noise to the parameters."
         )
+
+
+SHARE = 0.5
+"""Effective samples, of all samples, that "auto" keeps.  Tried: 0.25 to 1, see docs/decisions."""
+
+SMALLEST = 0.2
+"""Least power that "auto" takes."""
+
+
+def flattened(amplitude: LogAmplitude, weight: Array | None, power: float) -> tuple[Array, float]:
+    """Weights (M,) of samples of |psi|^(2 power), |psi|^(2 - 2 power), over the exponential of a
+    number.
+
+    The largest would not fit otherwise; with the number, weights of several draws have one scale.
+    `weight` is |psi / psi_1|^2 where psi_1 was walked on in its place.
+    """
+    xp = array_namespace(amplitude.log_abs)
+    log_abs = xp.astype(amplitude.log_abs, xp.float64)
+    finite = xp.where(xp.isfinite(log_abs), log_abs, xp.full_like(log_abs, -xp.inf))
+    largest = float(xp.max(finite))
+    found = xp.exp((2 - 2 * power) * (finite - largest))
+    return found if weight is None else found * weight**power, (2 - 2 * power) * largest
+
+
+def followed(amplitude: LogAmplitude, power: float) -> float:
+    """Power for the next draw, from samples (M,) of |psi|^(2 power).
+
+    Half way from the present one to that at which `SHARE` of the samples would be effective (Kish),
+    by these samples reweighted: so a step does not follow what few of them say.  Stays as it is
+    where psi vanishes in all of them.
+    """
+    log_abs = to_host(amplitude.log_abs).astype(np.float64)
+    log_prob = 2 * log_abs[np.isfinite(log_abs)]
+    if log_prob.size == 0:
+        return power
+    log_prob = log_prob - log_prob.max()
+    low, high = SMALLEST, 1.0
+    if _effective_share(log_prob, power, low) >= SHARE:
+        high = low
+    while high - low > 1e-3:  # the share rises with the power
+        middle = (low + high) / 2
+        if _effective_share(log_prob, power, middle) < SHARE:
+            low = middle
+        else:
+            high = middle
+    return (power + high) / 2
+
+
+def _effective_share(log_prob: np.ndarray, power: float, other: float) -> float:
+    """Effective share of samples of |psi|^(2 other), judged by those of |psi|^(2 power).
+
+    With l = ln |psi|^2 and w = e^((1 - other) l) it is <w>^2 / <w^2>, and a mean over the samples
+    of the one is <e^((other - power) l) ...> / <e^((other - power) l)> over those of the other.
+    """
+    log_means = []
+    for share in (1 - power, other - power, 2 - power - other):
+        largest = float((share * log_prob).max())
+        log_means.append(largest + float(np.log(np.mean(np.exp(share * log_prob - largest)))))
+    return float(np.exp(2 * log_means[0] - log_means[1] - log_means[2]))

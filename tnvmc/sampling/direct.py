@@ -20,7 +20,7 @@ from tnvmc.backend.arguments import set_whole
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.sampling.configurations import sector_of
-from tnvmc.sampling.problem import Point, Problem, SampleInfo
+from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
 from tnvmc.sampling.streams import DRAW_PASS
 from tnvmc.sampling.workers import chunks, in_chunks, join, measured, split, tables_in
 
@@ -36,7 +36,7 @@ _SMALLEST_LOG = -12.0
 
 
 @dataclass(frozen=True)
-class DirectSampler:
+class DirectSampler(Samples):
     """Draws M independent configurations from q near |psi|^2, each with its weight |psi|^2 / q.
 
     Args:
@@ -71,11 +71,6 @@ class DirectSampler:
         """M: every draw is a walker by itself, since all are independent."""
         return self.n_samples
 
-    @property
-    def n_configs(self) -> int:
-        """Configurations that a run carries; draws do not look at them."""
-        return self.n_samples
-
     def draw(
         self, problem: Problem, point: Point, stream: int, jacobian: bool = True
     ) -> tuple[Snapshot, Point, SampleInfo]:
@@ -97,34 +92,36 @@ class DirectSampler:
         and Vanderstraeten, PRB 104, 235141 (2021).
         """
         began = time.perf_counter()
-        ansatz, operator, theta = problem.ansatz, problem.operator, point.theta
-        xp = array_namespace(theta)
-        drawer = _drawable(ansatz).drawer(theta, chi=self.chi, chi_mpo=self.chi_mpo)
+        ansatz, theta, xp = problem.ansatz, point.theta, array_namespace(point.theta)
+        if ansatz.exact_draws is None:
+            raise ValueError(
+                f"direct sampling: a {type(ansatz).__name__} cannot be drawn from directly, so it "
+                "is sampled by Markov chains only; take sampler.kind = 'metropolis' (Sampler)"
+            )
+        draw = ansatz.drawer(theta, chi=self.chi, chi_mpo=self.chi_mpo)
         spread = partial(in_chunks, ansatz=ansatz, xp=xp, workers=self.threads)
         parts = chunks(self.n_samples, ansatz, xp, self.chunk)
         guide = _sector(problem, self.magnetisation)
-        if guide is not None and self.n_pilot and not _drawable(ansatz).exact_draws:
-            stream_of = (problem.seed, stream, DRAW_PASS + 1)
-            pilot = partial(_draw_chunk, drawer, operator.n_sites, xp, stream_of, None)
+        run = _Chunk(
+            draw, guide, ansatz, theta, tables_in(problem.targets, xp), jacobian,
+            (problem.seed, stream, DRAW_PASS),
+        )  # fmt: skip
+        if guide is not None and self.n_pilot and not ansatz.exact_draws:
+            pilot = replace(run, guide=None, key=(problem.seed, stream, DRAW_PASS + 1))
             with progress.watched(None):  # short beside what it prepares
-                found = spread(pilot, split(self.n_pilot, len(parts[0])))
+                found = spread(pilot.drawn, split(self.n_pilot, len(parts[0])))
             configs = np.concatenate([to_host(drawn) for drawn, _ in found])
-            guide = replace(guide, lookahead=Lookahead.fit(configs, operator.lattice.shape[1]))
-        stream_of = (problem.seed, stream, DRAW_PASS)
-        drawing = partial(_draw_chunk, drawer, operator.n_sites, xp, stream_of, guide)
-        run = _Chunk(drawing, ansatz, theta, tables_in(problem.targets, xp), jacobian)
-        results = spread(run, parts)
-        log_weight = np.concatenate([to_host(result.log_weight) for result in results])
-        weight, log_norm = _normalised(log_weight)
-        seconds, draws = sum(result.seconds for result in results), [r.snapshot for r in results]
-        del results
+            n_recent = problem.operator.lattice.shape[1]
+            run = replace(run, guide=replace(guide, lookahead=Lookahead.fit(configs, n_recent)))
+        draws, log_weights, seconds = map(list, zip(*spread(run, parts), strict=True))
         snapshot = join(draws)
+        weight, log_norm = _normalised(np.concatenate([*map(to_host, log_weights)]))
         info = SampleInfo(
             n_walkers=self.n_samples,
             n_draws=1,
             seconds=time.perf_counter() - began,
             log_norm=log_norm,
-            draw_seconds=seconds,
+            draw_seconds=sum(seconds),
         )
         return replace(snapshot, weight=to_namespace(weight, xp)), point, info
 
@@ -132,15 +129,6 @@ class DirectSampler:
         """Samplers of at most `at_once` draws, but 64: each prepares and pilots anew."""
         rows = split(self.n_samples, max(_FEWEST_DRAWS, at_once))
         return [replace(self, n_samples=len(part)) for part in rows]
-
-    def for_measurement(
-        self,
-        n_samples: int | None = None,
-        n_burn: int | None = None,
-        n_thin: int | None = None,
-    ) -> DirectSampler:
-        """The same draws, `n_samples` of them where that is given; there is nothing to burn in."""
-        return replace(self, n_samples=self.n_samples if n_samples is None else n_samples)
 
 
 @dataclass(frozen=True)
@@ -214,15 +202,6 @@ def _sum(states: Array) -> Array:
     return xp.sum(xp.astype(states, xp.float64), axis=1, keepdims=True)
 
 
-def _drawable(ansatz: Ansatz) -> Ansatz:
-    if ansatz.exact_draws is None:
-        raise ValueError(
-            f"direct sampling: a {type(ansatz).__name__} cannot be drawn from directly, so it is "
-            "sampled by Markov chains only; take sampler.kind = 'metropolis' (Sampler)"
-        )
-    return ansatz
-
-
 def _sector(problem: Problem, magnetisation: int | None) -> SectorGuide | None:
     n_sites, local_dim = problem.operator.n_sites, problem.operator.local_dim
     sector = sector_of(problem.operator, magnetisation, problem.magnetisation)
@@ -231,44 +210,33 @@ def _sector(problem: Problem, magnetisation: int | None) -> SectorGuide | None:
     return SectorGuide(n_sites, local_dim, (n_sites * (local_dim - 1) - sector) // 2)
 
 
-def _draw_chunk(
-    draw: Draw,
-    n_sites: int,
-    xp: Any,
-    key: tuple[int, int, int],
-    guide: SectorGuide | None,
-    chunk: range,
-) -> tuple[Array, Array]:
-    """Draw one chunk with the random numbers of (seed, step, pass)."""
-    seed, *stream = key
-    return draw(uniforms(seed, (stream[0], stream[1]), chunk, n_sites, xp=xp), guide)
-
-
-@dataclass(frozen=True)
-class _ChunkResult:
-    snapshot: Snapshot
-    log_weight: Array
-    seconds: float
-
-
 @dataclass(frozen=True)
 class _Chunk:
     """Draws and measures one chunk; picklable, for ranks."""
 
-    drawing: Any  #: partial of `_draw_chunk`
+    draw: Draw
+    guide: SectorGuide | None
     ansatz: Ansatz
     theta: Array
     targets: Targets
     jacobian: bool
+    key: tuple[int, int, int]  #: seed, step, pass
 
-    def __call__(self, chunk: range) -> _ChunkResult:
-        began = time.perf_counter()
+    def drawn(self, chunk: range) -> tuple[Array, Array]:
+        """Configurations and ln q."""
+        (seed, *stream), n_sites = self.key, self.ansatz.lattice.n_sites
         xp = array_namespace(self.theta)
-        configs, log_prob = self.drawing(chunk)
+        return self.draw(uniforms(seed, (stream[0], stream[1]), chunk, n_sites, xp=xp), self.guide)
+
+    def __call__(self, chunk: range) -> tuple[Snapshot, Array, float]:
+        """What is measured, ln of |psi|^2 / q, and the seconds that drawing took."""
+        began = time.perf_counter()
+        configs, log_prob = self.drawn(chunk)
         seconds = time.perf_counter() - began
-        snapshot = measured(self.ansatz, self.theta, self.targets, bool(self.jacobian), configs)
+        snapshot = measured(self.ansatz, self.theta, self.targets, self.jacobian, configs)
+        xp = array_namespace(self.theta)
         log_abs = xp.astype(snapshot.amplitude.log_abs, xp.float64)
-        return _ChunkResult(snapshot, 2.0 * log_abs - log_prob, seconds)
+        return snapshot, 2.0 * log_abs - log_prob, seconds
 
 
 def _normalised(log_weight: np.ndarray) -> tuple[np.ndarray, float]:

@@ -13,8 +13,16 @@ from tnvmc.backend.arguments import one_of, set_whole
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.operators.basis import Basis
 from tnvmc.sampling.configurations import sector_of
-from tnvmc.sampling.problem import Drawing, Point, Problem, SampleInfo
-from tnvmc.sampling.workers import chunks, in_chunks, join, measure_configs, measured, tables_in
+from tnvmc.sampling.problem import Drawing, Point, Problem, SampleInfo, Samples
+from tnvmc.sampling.workers import (
+    chunks,
+    in_chunks,
+    join,
+    measure_configs,
+    measured,
+    split,
+    tables_in,
+)
 
 Array = Any
 
@@ -23,7 +31,7 @@ MAX_CONFIGS = 2_000_000
 
 
 @dataclass(frozen=True)
-class Enumerate:
+class Enumerate(Samples):
     """Visits every configuration with its weight |psi|^2 instead of drawing some: no noise.
 
     Args:
@@ -44,20 +52,8 @@ class Enumerate:
         set_whole(self, {"magnetisation": None, "threads": 1, "chunk": 1})
         one_of("Enumerate", "by_orbit", self.by_orbit, (True, False))
 
-    @property
-    def n_walkers(self) -> int:
-        """1: nothing is drawn."""
-        return 1
-
-    @property
-    def n_samples(self) -> None:
-        """None: nothing is drawn."""
-        return None
-
-    @property
-    def n_configs(self) -> int:
-        """1: nothing is carried from step to step."""
-        return 1
+    n_walkers = 1  # nothing is drawn, and nothing carried from step to step
+    n_samples = None
 
     def draw(
         self, problem: Problem, point: Point, stream: int = 0, jacobian: bool = True
@@ -78,12 +74,25 @@ class Enumerate:
                 that there is not (`sector_of`).
         """
         began = time.perf_counter()
-        basis, jacobian = _basis(problem, self.magnetisation), bool(jacobian)
-        snapshot = self._by_orbits(problem, point, basis, jacobian) if self.by_orbit else None
-        if snapshot is None:
-            snapshot = self._all(problem, point, basis, jacobian)
+        ansatz, theta, xp = problem.ansatz, point.theta, array_namespace(point.theta)
+        basis, targets = _basis(problem, self.magnetisation), tables_in(problem.targets, xp)
+        classes = None
+        if self.by_orbit:
+            classes = ansatz.orbit_classes(basis.configs(basis.codes), problem.operator)
+        if classes is not None:
+            members, counts = (to_namespace(array, xp) for array in classes)
+            snapshot = measured(ansatz, theta, targets, jacobian, members)
+            weight = counts * born_weights(snapshot.amplitude)
+            weight = weight / xp.sum(weight)
+        else:
+            basis.codes  # noqa: B018  (built once here, not once per thread)
+            task = partial(_measure_codes, ansatz, theta, targets, jacobian, basis)
+            parts = chunks(basis.dimension, ansatz, xp, self.chunk)
+            snapshot = join(in_chunks(task, parts, ansatz, xp, self.threads))
+            weight = born_weights(snapshot.amplitude)
         n_samples = int(snapshot.configs.shape[0])
-        return snapshot, point, SampleInfo(1, n_samples, time.perf_counter() - began, exact=True)
+        info = SampleInfo(1, n_samples, time.perf_counter() - began, exact=True)
+        return replace(snapshot, weight=weight), point, info
 
     def parts(self, problem: Problem, point: Point, at_once: int) -> Sequence[Drawing]:
         """Ranges of the basis, with weights that sum to 1 over all of them.
@@ -91,56 +100,16 @@ class Enumerate:
         Cost: the amplitudes of all configurations.
         """
         basis = _basis(problem, self.magnetisation)
+        ansatz, threads = problem.ansatz, self.threads
         configs = to_namespace(basis.configs(basis.codes), array_namespace(point.theta))
-        everywhere = measure_configs(
-            problem.ansatz, point.theta, configs, {}, threads=self.threads
-        ).amplitude
-        weight = born_weights(everywhere)
-        return [
-            _Rows(
-                configs[begin : begin + at_once, :], weight[begin : begin + at_once], self.threads
-            )
-            for begin in range(0, basis.dimension, at_once)
-        ]
-
-    def for_measurement(
-        self,
-        n_samples: int | None = None,
-        n_burn: int | None = None,
-        n_thin: int | None = None,
-        in_double: bool = False,
-    ) -> Enumerate:
-        """The same enumeration: there is nothing to choose."""
-        return self
-
-    def _all(self, problem: Problem, point: Point, basis: Basis, jacobian: bool) -> Snapshot:
-        xp = array_namespace(point.theta)
-        targets = tables_in(problem.targets, xp)
-        basis.codes  # noqa: B018  (built once here, not once per thread)
-
-        ansatz = problem.ansatz
-        task = partial(_measure_codes, ansatz, point.theta, targets, jacobian, basis)
-        parts = chunks(basis.dimension, ansatz, xp, self.chunk)
-        snapshot = join(in_chunks(task, parts, ansatz, xp, self.threads))
-        return replace(snapshot, weight=born_weights(snapshot.amplitude))
-
-    def _by_orbits(
-        self, problem: Problem, point: Point, basis: Basis, jacobian: bool
-    ) -> Snapshot | None:
-        """One configuration of each orbit; None where that is not possible or saves nothing."""
-        ansatz, xp = problem.ansatz, array_namespace(point.theta)
-        classes = ansatz.orbit_classes(basis.configs(basis.codes), problem.operator)
-        if classes is None:
-            return None
-        members, counts = (to_namespace(array, xp) for array in classes)
-        targets = tables_in(problem.targets, xp)
-        snapshot = measured(ansatz, point.theta, targets, jacobian, members)
-        weight = counts * born_weights(snapshot.amplitude)
-        return replace(snapshot, weight=weight / xp.sum(weight))
+        everywhere = measure_configs(ansatz, point.theta, configs, {}, threads=threads)
+        weight = born_weights(everywhere.amplitude)
+        rows = (slice(part.start, part.stop) for part in split(basis.dimension, at_once))
+        return [_Rows(configs[each, :], weight[each], threads) for each in rows]
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _Rows(Drawing):
     """A range of an enumeration, with the weights that it has in the whole."""
 
     configs: Array
@@ -153,7 +122,7 @@ class _Rows:
         began = time.perf_counter()
         snapshot = measure_configs(
             problem.ansatz, point.theta, self.configs, problem.targets,
-            threads=self.threads, jacobian=bool(jacobian),
+            threads=self.threads, jacobian=jacobian,
         )  # fmt: skip
         info = SampleInfo(1, self.configs.shape[0], time.perf_counter() - began, exact=True)
         return replace(snapshot, weight=self.weight), point, info

@@ -8,9 +8,10 @@ A sampler is a frozen set of settings with one verb::
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, runtime_checkable
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self, cast
 
 from tnvmc.ansatz.protocol import Ansatz, Snapshot, Targets
 from tnvmc.operators.term import Operator
@@ -49,9 +50,7 @@ class Point:
 
     theta: Array  #: (P,)
     configs: Array  #: (W, N)
-    power: float = field(
-        default=1.0, kw_only=True
-    )  #: of |psi|^2 that walkers sample, where it is "auto"
+    power: float = field(default=1.0, kw_only=True)  #: of |psi|^2 in chains, where it is "auto"
 
 
 @dataclass(frozen=True)
@@ -79,18 +78,10 @@ class SampleInfo:
         return self.acceptance is None and not self.exact
 
 
-@runtime_checkable
-class InSector(Protocol):
-    """A sampler that may be told the sector by itself."""
-
-    @property
-    def magnetisation(self) -> int | None:
-        """Twice the total Sz; None: that of the problem."""
-
-
-class Drawing(Protocol):
+class Drawing(ABC):
     """One draw of samples."""
 
+    @abstractmethod
     def draw(
         self, problem: Problem, point: Point, stream: int, jacobian: bool = True
     ) -> tuple[Snapshot, Point, SampleInfo]:
@@ -110,26 +101,21 @@ class Drawing(Protocol):
         """
 
 
-class Samples(Drawing, Protocol):
-    """A sampler: `Sampler` (Markov chains), `DirectSampler` or `Enumerate`."""
+class Samples(Drawing):
+    """A sampler, a frozen dataclass: `Sampler` (Markov chains), `DirectSampler` or `Enumerate`."""
 
-    @property
-    def n_configs(self) -> int:
-        """Configurations that a run carries from step to step."""
+    n_walkers: Any
+    """Samples of one draw that are independent: chains, or all direct draws.  A run carries as many
+    configurations from step to step."""
+    n_samples: Any
+    """Samples of one draw, before they are made a whole number for each walker; None for an
+    enumeration."""
+    threads: int | None
+    """Workers side by side; None for all cores.  Results do not depend on it."""
+    magnetisation: int | None = None
+    """Twice the total Sz of its sector; None: that of the problem."""
 
-    @property
-    def n_walkers(self) -> int:
-        """Samples of one draw that are independent: chains, or all direct draws."""
-
-    @property
-    def n_samples(self) -> int | None:
-        """Samples of one draw, before they are made a whole number for each walker; None for an
-        enumeration."""
-
-    @property
-    def threads(self) -> int | None:
-        """Workers side by side; None for all cores.  Results do not depend on it."""
-
+    @abstractmethod
     def parts(self, problem: Problem, point: Point, at_once: int) -> Sequence[Drawing]:
         """Draws that together give the same number of samples, about `at_once` each at most.
 
@@ -147,3 +133,8 @@ class Samples(Drawing, Protocol):
 
         Samplers without these settings ignore them.
         """
+        asked = {"n_samples": n_samples, "n_burn": n_burn, "n_thin": n_thin, "power": 1.0}
+        own: Any = self
+        known = {field.name for field in fields(own)}
+        given = {k: v for k, v in asked.items() if v is not None and k in known}
+        return cast(Self, replace(own, **given))

@@ -9,20 +9,16 @@ Results are the same in every bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from threading import Event
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, Targets
-from tnvmc.backend import progress
-from tnvmc.backend.device import out_of_room, ranks_per_device, take_own_device, walkers_that_fit
+from tnvmc.backend.device import out_of_room, ranks_per_device, walkers_that_fit
 from tnvmc.backend.namespace import array_namespace, is_gpu, to_namespace
-from tnvmc.backend.process import available_cores, keep_freed_memory, one_blas_thread
-from tnvmc.backend.ranks import ALONE, Place, Ranks, in_use, shares, using_ranks
+from tnvmc.backend.process import Place, in_use, own_chunks
 from tnvmc.jacobian.dense import concatenate
 from tnvmc.jacobian.distributed import distribute
 
@@ -32,11 +28,6 @@ T = TypeVar("T")
 
 DEFAULT_CHUNK = 64
 """Walkers per chunk of an ansatz that asks for nothing else."""
-
-
-def one_after_another(ansatz: Ansatz, xp: Any) -> bool:
-    """Whether chunks wait for each other: with own threads, or one queue of work on a GPU."""
-    return xp is not np or ansatz.execution.own_threads
 
 
 def split(n: int, size: int) -> list[range]:
@@ -54,19 +45,19 @@ def chunks(n: int, ansatz: Ansatz, xp: Any = np, size: int | None = None) -> lis
     about equal size and as many for each of two workers on each rank; else they are those of one
     process.
     """
-    wanted = ansatz.execution
-    if size is None and is_gpu(xp) and wanted.bytes_per_walker is not None:
-        beside = ranks_per_device(in_use(), xp)
-        n_chunks, fit = in_use().size, walkers_that_fit(beside * wanted.bytes_per_walker)
+    wanted, n_ranks = ansatz.execution, in_use().size
+    if size is not None:
+        return split(n, size)
+    if xp is not np and is_gpu(xp) and wanted.bytes_per_walker is not None:
+        n_chunks = n_ranks
+        fit = walkers_that_fit(ranks_per_device(in_use(), xp) * wanted.bytes_per_walker)
         while n_chunks * fit < n:
             n_chunks *= 2
         return split(n, -(-n // n_chunks))
-    if size is not None:
-        return split(n, size)
     fit = wanted.chunk or DEFAULT_CHUNK
     if wanted.own_threads or not wanted.apart:
         return split(n, min(fit, n if wanted.own_threads else -(-n // 2)))
-    n_workers = 2 * in_use().size
+    n_workers = 2 * n_ranks
     return split(n, -(-n // (n_workers * -(-n // (n_workers * fit)))))
 
 
@@ -75,18 +66,19 @@ def in_chunks(
 ) -> list[T]:
     """Results of `task` for every chunk, in order.
 
-    In threads on the host; see `one_after_another`.  Where ranks are in use each has some chunks
-    that lie side by side, and Jacobians stay there, to be joined by `tnvmc.jacobian.distributed`.
+    In threads; one after another for an ansatz with threads of its own, and on a GPU, which has one
+    queue of work.  Where ranks are in use each has some chunks that lie side by side, and Jacobians
+    stay there, to be joined by `tnvmc.jacobian.distributed`.
 
     Raises:
         DeviceError: no room on the GPU.
     """
-    ranks, alone = in_use(), one_after_another(ansatz, xp)
-    ranks_per_device(ranks, xp)
-    dealt = shares([*map(len, parts)], ranks.size)
-    run = _Share(task, dealt, parts, 1 if alone else workers, xp)
+    ranks = in_use()
+    if xp is not np:
+        ranks_per_device(ranks, xp)  # warns
+    n_threads = 1 if xp is not np or ansatz.execution.own_threads else workers
     try:
-        found = ranks.each(run, constant=ansatz)
+        found = ranks.each(own_chunks, task, parts, n_threads, constant=ansatz)
     except MemoryError as error:
         if not is_gpu(xp):
             raise
@@ -96,55 +88,6 @@ def in_chunks(
         )
         raise out_of_room(f"{max(map(len, parts))} walkers at a time", hint) from error
     return [result for of_rank in found for result in of_rank]
-
-
-@dataclass(frozen=True)
-class _Share(Generic[T]):
-    """The chunks of one rank, carried out there."""
-
-    task: Callable[[range], T]
-    dealt: Sequence[range]  #: to each rank, of the parts
-    parts: Sequence[range]
-    workers: int | None
-    xp: Any  #: namespace of the walkers
-
-    def __call__(self, ranks: Ranks) -> list[T]:
-        own = self.dealt[ranks.rank]
-        parts = self.parts[own.start : own.stop]
-        take_own_device(self.xp)
-        with using_ranks(ALONE):
-            return in_workers(self.task, parts, self.workers)
-
-
-def in_workers(task: Callable[[range], T], chunks: Sequence[range], workers: int | None) -> list[T]:
-    """Results of `task` for every chunk, in order, in threads with BLAS at one thread.
-
-    `workers` defaults to the cores of this process.  BLAS is pinned for one worker too: its own
-    threads would change the rounding.
-    """
-    n_workers = max(1, min(workers or available_cores(), len(chunks)))
-    shares = progress.Shares([len(chunk) for chunk in chunks])
-    keep_freed_memory()
-    with one_blas_thread():  # around all threads: the number is that of the process
-        if n_workers == 1:
-            return [shares.run(task, number, chunk) for number, chunk in enumerate(chunks)]
-        stop = Event()
-        with ThreadPoolExecutor(n_workers) as threads:
-            futures = [
-                threads.submit(shares.run, task, number, chunk, stop)
-                for number, chunk in enumerate(chunks)
-            ]
-            try:
-                for future in futures:  # in order, so that the error of the first chunk is raised
-                    while wait([future], progress.INTERVAL).not_done:
-                        progress.raise_if_stopped()
-                        shares.show()
-                    future.result()
-                return [future.result() for future in futures]
-            finally:  # where one failed, or all were interrupted, the others end soon
-                stop.set()
-                for future in futures:
-                    future.cancel()
 
 
 def tables_in(targets: Targets, xp: Any) -> Targets:
@@ -158,30 +101,28 @@ def join(snapshots: list[Snapshot]) -> Snapshot:
     Their weights, if any, stay as they are.
     """
     xp = array_namespace(snapshots[0].configs)
-    weights = [snapshot.weight for snapshot in snapshots]
-    parts: list[Any] = [
-        snapshot.jacobian for snapshot in snapshots if snapshot.jacobian is not None
-    ]
-    spreads = [snapshot.closure_spread for snapshot in snapshots]
+    amplitudes = [snapshot.amplitude for snapshot in snapshots]
+    own = {
+        name: [getattr(snapshot, name) for snapshot in snapshots]
+        for name in ("configs", "weight", "closure_spread")
+    }
     whole = Snapshot(
-        configs=xp.concat([snapshot.configs for snapshot in snapshots]),
+        **{name: xp.concat(found) for name, found in own.items() if found[0] is not None},
         amplitude=LogAmplitude(
-            xp.concat([snapshot.amplitude.phase for snapshot in snapshots]),
-            xp.concat([snapshot.amplitude.log_abs for snapshot in snapshots]),
+            *(xp.concat([getattr(each, of) for each in amplitudes]) for of in ("phase", "log_abs"))
         ),
         ratios={
             patch: xp.concat([snapshot.ratios[patch] for snapshot in snapshots])
             for patch in snapshots[0].ratios
         },
-        weight=None if weights[0] is None else xp.concat(weights),
-        closure_spread=None if spreads[0] is None else xp.concat(spreads),
     )
+    parts: list[Any] = [each.jacobian for each in snapshots if each.jacobian is not None]
     snapshots.clear()
     if not parts:
         return whole
-    if any(isinstance(part, Place) for part in parts):
-        return replace(whole, jacobian=distribute(parts, in_use()))
-    return replace(whole, jacobian=concatenate(parts))
+    elsewhere = type(parts[0]) is Place
+    joined = distribute(parts, in_use()) if elsewhere else concatenate(parts)
+    return replace(whole, jacobian=joined)
 
 
 def measure_configs(

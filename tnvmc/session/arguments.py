@@ -16,8 +16,7 @@ from tnvmc.ansatz.protocol import Ansatz, chi_of, real_state
 from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.backend.arguments import level_of_caller, positive, real, refuse
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.backend.process import available_cores
-from tnvmc.backend.ranks import Ranks, using_ranks
+from tnvmc.backend.process import Ranks, available_cores, using_ranks
 from tnvmc.operators.term import NonHermitian, Operator, require_operator
 from tnvmc.optimize import average
 from tnvmc.optimize.pace import AUTOMATIC
@@ -238,12 +237,12 @@ def start_configs(
     operator: Operator, sampler: Samples, given: Array | None, magnetisation: int | None, seed: int
 ) -> Array:
     """Give the configurations (W, N) to start from; ValueError for sectors that differ."""
-    asked = [magnetisation, getattr(sampler, "magnetisation", None)]
+    asked = [magnetisation, sampler.magnetisation]
     if given is not None:
-        check_configs(operator, given, sampler.n_configs)
+        check_configs(operator, given, sampler.n_walkers)
         sector_of(operator, *asked, magnetisation_of(operator, given))
         return given
-    return initial_configs(operator, sampler.n_configs, seed, sector_of(operator, *asked))
+    return initial_configs(operator, sampler.n_walkers, seed, sector_of(operator, *asked))
 
 
 def lower_states(given: Any, penalty: float | None, problem: Problem) -> tuple[LowerState, ...]:

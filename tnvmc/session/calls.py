@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 
 from tnvmc.backend import host
-from tnvmc.backend.ranks import in_use, using_ranks
+from tnvmc.backend.process import in_use, using_ranks
 from tnvmc.vmc.results import StepRecord
 
 C = TypeVar("C", bound=Callable[..., Any])

@@ -17,7 +17,7 @@ from tnvmc.backend.arguments import as_path, whole
 from tnvmc.backend.device import namespace_of
 from tnvmc.backend.mpi import ranks_of
 from tnvmc.backend.namespace import array_namespace, to_namespace
-from tnvmc.backend.process import uninterrupted
+from tnvmc.backend.progress import uninterrupted
 from tnvmc.estimate.diagnostic import warn_of
 from tnvmc.estimate.statistics import ComplexEstimate
 from tnvmc.operators.foreign import as_operator

@@ -2,7 +2,7 @@
 
 Not here, as they have another place in a step: the learning rate multiplies the direction that the
 same samples have given (`optimize.pace`, a rule around a rule); the power of |psi|^2 belongs to the
-walkers that draw from it (`sampling.tempering`); the average of S belongs to the rule that solves
+walkers that draw from it (`sampling.chains`); the average of S belongs to the rule that solves
 with it (`optimize.average`).  Stages by default are chosen before a run begins (`settings.stages`).
 """
 
