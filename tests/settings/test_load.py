@@ -11,7 +11,7 @@ import tomli_w
 from tests.settings.complaints import problems, told
 from tnvmc.series.machine import KINDS
 from tnvmc.settings.defaults import complete
-from tnvmc.settings.load import load, read_toml, validate
+from tnvmc.settings.load import load, read_toml, validate, with_out
 from tnvmc.settings.problems import ConfigError
 
 MINIMAL: dict[str, Any] = {
@@ -218,3 +218,38 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 def test_a_measurement_takes_twice_the_chi(scheme: str) -> None:
     changes = [f"contraction.scheme={scheme}", "contraction.chi=6"]
     assert complete(validate(MINIMAL, changes)).measure.chi == 12
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "given", "meant"),
+    [
+        ("lattice", "shape", "2x3", [2, 3]), ("hamiltonian", "J", "1.5", 1.5), ("ansatz", "D", "2", 2),
+        ("measure", "observables", "energy", None), ("sampler", "n_samples", "many", None),
+    ],
+)  # fmt: skip
+def test_a_hint_on_quotes_is_taken(section: str, key: str, given: str, meant: Any) -> None:
+    """What is written as the hint says is no longer refused."""
+    found = {**MINIMAL, section: {**MINIMAL.get(section, {}), key: given}}
+    with pytest.raises(ConfigError) as error:
+        validate(found)
+    (problem,) = error.value.problems
+    if meant is not None:
+        assert problem.hint == f"write {key} = {meant}"
+        validate({**found, section: {**found[section], key: meant}})
+
+
+def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "marked.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + tomli_w.dumps(MINIMAL).encode())
+    assert read_toml(path) == MINIMAL
+
+
+@pytest.mark.parametrize("name", ["run\N{GRINNING FACE}", 'a "b" \\ c\''])
+def test_any_name_of_a_folder_is_taken(name: str) -> None:
+    assert validate(MINIMAL, with_out([], name)).run.out == name
+
+
+def test_a_name_that_is_no_text_is_refused() -> None:
+    with pytest.raises(ConfigError) as error:
+        with_out([], b"l\xe4tin".decode(errors="surrogateescape"))
+    assert [found.key for found in error.value.problems] == ["run.out"]

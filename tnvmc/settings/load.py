@@ -28,6 +28,7 @@ S = TypeVar("S", bound=Section)
 
 _OVERRIDE = re.compile(r"\s*([\w-]+)\s*\.(?:\s*(\w+)\s*\.)?\s*([\w-]+)\s*=\s*(.*?)\s*", re.DOTALL)
 _WORD = re.compile(r"\s*([\w.-]+)\s*=\s*([A-Za-z_][\w-]*)\s*(?:#.*)?")
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 _BARE_WORD = re.compile(r"[A-Za-z_~./][\w~./\-]*")
 _STATES = ("first", "second")
 """Tables of a product of two states."""
@@ -60,8 +61,15 @@ def _one_run(settings: Settings) -> Settings:
 
 def with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
     """Give overrides with the folder that was named, if one was."""
+    if out is None:
+        return [*overrides]
+    try:
+        str(out).encode()
+    except UnicodeEncodeError:
+        why = "a name that is no UTF-8, which config.toml cannot hold; rename the folder"
+        raise ConfigError(conflict("run.out", why, str(out))) from None
     # A JSON string is a TOML string too, whatever quotes and backslashes the path holds.
-    return [*overrides, *([f"run.out={json.dumps(str(out))}"] if out is not None else [])]
+    return [*overrides, f"run.out={json.dumps(str(out), ensure_ascii=False)}"]
 
 
 def _of_one_run(path: Path) -> dict[str, Any]:
@@ -87,7 +95,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     """
     text = ""
     try:
-        text = read_plain(path, anywhere=True).decode()
+        text = read_plain(path, anywhere=True).decode("utf-8-sig")  # some editors begin with a mark
         data = tomllib.loads(text)
         return without_removed(data) if path.name == CONFIG else data
     except tomllib.TOMLDecodeError as error:
@@ -250,6 +258,20 @@ def _of_value(where: str, table: Json, known: Sequence[str], what: str) -> Confi
     return ConfigProblem(where, "not_allowed", what, value, hint)
 
 
+def _without_quotes(key: str, given: Any, schema: Json) -> str:
+    """Say how a text is written where numbers or a list of texts belong."""
+    if not isinstance(given, str):
+        return ""
+    taken, kinds = schema.get("anyOf", [schema]), json.dumps(schema)
+    numbers = _NUMBER.findall(given)
+    if len(numbers) == 1 and any(each.get("type") in ("number", "integer") for each in taken):
+        return f"write {key} = {numbers[0]}"
+    if len(numbers) > 1 and '"array"' in kinds and '"string"' not in kinds:
+        return f"write {key} = [{', '.join(numbers)}]"
+    texts = '"array"' in kinds and '"string"' in kinds and not numbers
+    return f'write {key} = ["{given}"]' if texts else ""
+
+
 def _of_key(
     error: Any, path: _Path, table: Json, model: type[Section], where: str
 ) -> ConfigProblem:
@@ -259,8 +281,8 @@ def _of_key(
     if error["type"] != "extra_forbidden" or len(path) > 1:
         schema = properties(model)[key]
         problem = _of_value(where, table, choices(schema), allowed(model, key))
-        lists = isinstance(table.get(key), str) and '"array"' in json.dumps(schema)
-        return replace(problem, hint=f'write {key} = ["{table[key]}"]') if lists else problem
+        hint = _without_quotes(key, table.get(key), schema)
+        return replace(problem, hint=hint) if hint else problem
     if section == "ansatz" and key in _STATES:
         why = (
             "[ansatz.first] and [ansatz.second] make a product; set ansatz.kind = "
