@@ -27,7 +27,7 @@ class Embedding:
     bonds: frozenset[Patch]  #: pairs of places, (smaller, larger)
     rings: bool = False  #: whether bonds lead from the last column to the first
 
-    @property
+    @cached_property
     def n_vacant(self) -> int:
         """Places without a site."""
         return self.shape[0] * self.shape[1] - len(self.places)

@@ -58,7 +58,7 @@ class Lattice:
         """Number of columns of the grid."""
         return self.shape[1]
 
-    @property
+    @cached_property
     def n_sites(self) -> int:
         """Number of sites N."""
         return self.shape[0] * self.shape[1] - len(self.vacant)

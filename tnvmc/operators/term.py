@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tnvmc.backend.arguments import refuse, set_whole
+from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
 from tnvmc.operators.arithmetic import (
     Arithmetic,
@@ -23,11 +24,9 @@ from tnvmc.operators.basis import Basis, sparse_matrix
 from tnvmc.operators.local_term import (
     HERMITIAN_TOLERANCE,
     ROUNDING,
-    DiagonalForm,
     Replacement,
     Term,
     chopped,
-    diagonal_form,
     replacement_of,
 )
 from tnvmc.shown import Table
@@ -41,6 +40,19 @@ Array = Any
 SMALLEST_SCALE = 1e-100
 """Least size of the largest matrix element of an operator that is not 0: of the squares of energies
 of 1e-160 nothing is left, and an error of 0 would be printed."""
+
+
+class _DiagonalForm(NamedTuple):
+    """<s|H|s> = constant + phi . linear + phi Q phi + sum over patches of table[local state].
+
+    phi is the one-hot code of a configuration without its state 0: entry (a - 1) * N + i is 1 where
+    s_i = a.
+    """
+
+    constant: float
+    linear: np.ndarray  #: (F,), F = N (d - 1)
+    quadratic: np.ndarray  #: (F, F) upper triangular, or (0, 0) where no pair interacts
+    tables: Mapping[Patch, np.ndarray]  #: patches of 3 sites and more -> (d^k,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +124,7 @@ class Operator(Arithmetic):
         made = tuple(Term(tuple(sites), matrix) for sites, matrix in terms)
         return cls(lattice, made, local_dim, units, name)
 
-    @property
+    @cached_property
     def n_sites(self) -> int:
         """Number of sites N."""
         return self.lattice.n_sites
@@ -157,14 +169,28 @@ class Operator(Arithmetic):
         """Give <s|H|s> for configurations (B, N): float64 (B,), in the namespace of `configs`.
 
         One matrix product for all terms on one and two sites: cost B N^2 (d-1)^2, memory
-        2 B N (d-1) floats.
+        2 B N (d-1) floats; a look-up for each larger patch.  Values outside 0..d-1 are not noticed.
         """
         if configs.ndim != 2 or configs.shape[1] != self.n_sites:
             raise ValueError(
                 f"diagonal of {self.name}: configurations of shape {tuple(configs.shape)}; "
                 f"expected (B, {self.n_sites}), one row per configuration"
             )
-        return self._diagonal.evaluate(configs)
+        form, xp = self._diagonal, array_namespace(configs)
+        total = xp.full((configs.shape[0],), form.constant, dtype=xp.float64)
+        if np.any(form.linear) or form.quadratic.size:
+            states = range(1, self.local_dim)
+            codes = [xp.asarray(configs == state, dtype=xp.float64) for state in states]
+            phi = codes[0] if len(codes) == 1 else xp.concat(codes, axis=1)
+            total = total + phi @ to_namespace(form.linear, xp)
+            if form.quadratic.size:
+                total = total + xp.sum((phi @ to_namespace(form.quadratic, xp)) * phi, axis=1)
+        for patch, table in form.tables.items():
+            local = xp.zeros((configs.shape[0],), dtype=xp.int64)
+            for site in patch:
+                local = local * self.local_dim + xp.asarray(configs[:, site], dtype=xp.int64)
+            total = total + xp.take(to_namespace(table, xp), local)
+        return total
 
     def sparse(self, magnetisation: int | None = None) -> Any:
         """Build the matrix as scipy.sparse.csr_matrix, in the order of `basis`.
@@ -218,9 +244,27 @@ class Operator(Arithmetic):
         return sums.rounded()
 
     @cached_property
-    def _diagonal(self) -> DiagonalForm:
-        diagonals = {patch: np.diag(matrix).real for patch, matrix in self.matrices.items()}
-        return diagonal_form(diagonals, self.n_sites, self.local_dim)
+    def _diagonal(self) -> _DiagonalForm:
+        n, d = self.n_sites, self.local_dim
+        constant, tables = 0.0, {}
+        linear, quadratic = np.zeros((d - 1, n)), np.zeros((d - 1, n, d - 1, n))
+        for patch, matrix in self.matrices.items():
+            diagonal = np.diag(matrix).real
+            table = diagonal.reshape((d,) * len(patch))
+            if len(patch) == 1:
+                constant += table[0]
+                linear[:, patch[0]] += table[1:] - table[0]
+            elif len(patch) == 2:
+                i, j = patch
+                constant += table[0, 0]
+                linear[:, i] += table[1:, 0] - table[0, 0]
+                linear[:, j] += table[0, 1:] - table[0, 0]
+                quadratic[:, i, :, j] += table[1:, 1:] - table[1:, :1] - table[:1, 1:] + table[0, 0]
+            elif np.any(diagonal):
+                tables[patch] = diagonal
+        pairs = quadratic.reshape(linear.size, linear.size)
+        pairs = pairs if np.any(pairs) else np.zeros((0, 0))
+        return _DiagonalForm(float(constant), linear.reshape(-1), pairs, tables)
 
 
 @dataclass(frozen=True, eq=False)
