@@ -42,13 +42,13 @@ def row(model: str, L: int, D: int, options: argparse.Namespace) -> dict[str, An
     began = time.perf_counter()
     found = vmc.converge(n_samples=options.samples, double_layer=True)
     seconds = time.perf_counter() - began
-    samples, layers, n = found.samples.points[-1], found.double_layer, operator.n_sites
+    samples, layers, n = found.points[-1], found.double_layer, operator.n_sites
     assert layers is not None
     last = layers.points[-1]
     whole = boundary_expectation(peps.tensors(vmc.theta), operator, last.chi).value
     told = agreement(layers.as_dict(), samples.energy, samples.energy_error, n)
     return {
-        "model": model, "L": L, "D": D, "steps": options.steps, "samples": found.samples.n_samples,
+        "model": model, "L": L, "D": D, "steps": options.steps, "samples": found.n_samples,
         "sampled": samples.energy / n, "sampled_error": samples.energy_error / n,
         "sampled_seconds": seconds - sum(point.seconds for point in layers.points),
         "double_layer": layers.as_dict(), "per_site": last.value / n,

@@ -294,7 +294,7 @@ def test_scalars_of_numpy_are_numbers() -> None:
     vmc = VMC(MODEL, STATE, FEW, learning_rate=half, seed=np.uint32(3), magnetisation=np.int64(0))
     assert vmc.problem.seed == 3 and len(vmc.run(np.int64(1))) == 1
     assert vmc.measure(n_samples=np.int64(16), chi=two, n_burn=np.int64(1)).n_samples == 16
-    assert len(vmc.converge(np.array([2, 4]), double_layer=False).samples.points) == 2
+    assert len(vmc.converge(np.array([2, 4]), double_layer=False).points) == 2
 
 
 def test_a_sampler_of_its_own_says_what_it_must_fit() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -330,14 +331,16 @@ def test_the_command_refuses_at_once_what_no_machine_holds(
             exact.check_size(n_sites + 1, local_dim)
 
 
-def test_a_limit_can_be_given() -> None:
+def test_what_does_not_fit_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     operator = heisenberg(square(4, 4))
-    needed = estimate_bytes(operator, Basis(16, 2, 0))
-    assert exact_ground_state(operator, max_bytes=needed).dimension == 12870
-    with pytest.raises(TooLargeError, match="12,870"):
-        exact_ground_state(operator, max_bytes=needed - 1)
+    needed = estimate_bytes(operator, Basis(16, 2, 0)) / exact.MEMORY_SHARE
+    monkeypatch.setattr(exact, "available_bytes", lambda: math.ceil(needed))
+    assert exact_ground_state(operator).dimension == 12870
     with pytest.raises(TooLargeError, match="name a magnetisation sector"):
-        exact_ground_state(operator, "full", max_bytes=needed)
+        exact_ground_state(operator, "full")
+    monkeypatch.setattr(exact, "available_bytes", lambda: needed - 2)
+    with pytest.raises(TooLargeError, match="12,870"):
+        exact_ground_state(operator)
 
 
 def test_available_memory_is_known_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:

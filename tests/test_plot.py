@@ -139,7 +139,7 @@ def test_the_energy_at_several_chi(folder: Path) -> None:
     drawn = found.plot()
     assert np.allclose(
         drawn.containers[0].lines[0].get_ydata(),
-        [point.difference / 4 for point in found.samples.points],
+        [point.difference / 4 for point in found.points],
         rtol=ROUNDING,
     )
 

@@ -34,7 +34,6 @@ def results() -> dict[str, Any]:
         "expectation": vmc.expect(OPERATOR, 64),
         "complex": vmc.expect(skew, 64),
         "convergence": convergence,
-        "samples": convergence.samples,
         "double layer": convergence.double_layer,
         "exact": exact_ground_state(OPERATOR, gap=True),
         "operator": OPERATOR,
@@ -46,11 +45,11 @@ def results() -> dict[str, Any]:
 
 
 WITH_TABLE = (
-    "record", "history", "measurement", "expectation", "complex", "convergence", "samples",
+    "record", "history", "measurement", "expectation", "complex", "convergence",
     "double layer", "exact", "operator", "lattice",
 )  # fmt: skip
 WITH_ENERGY = (
-    "history", "measurement", "expectation", "complex", "convergence", "samples", "double layer",
+    "history", "measurement", "expectation", "complex", "convergence", "double layer",
     "exact",
 )  # fmt: skip
 

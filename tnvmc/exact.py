@@ -91,7 +91,6 @@ class ExactResult(Shown):
 def exact_ground_state(
     operator: Operator,
     sector: Sector = "auto",
-    max_bytes: int | None = None,
     *,
     gap: bool = False,
     vector: bool = False,
@@ -111,12 +110,11 @@ def exact_ground_state(
             magnetisation; else, and for an operator of another library, the full space.  The
             smallest sector holds the ground state of antiferromagnets, but not that of an Ising
             ferromagnet or of a model in a field along z.
-        max_bytes: memory that may be used; 80 % of what is available by default.
         gap: also compute the next level.
         vector: also return the ground state.
 
     Raises:
-        TooLargeError: not enough memory; nothing has been allocated.
+        TooLargeError: more than 80 % of the memory that is available; nothing has been allocated.
         ValueError: a sector that the lattice does not have or the operator does not keep.
         RuntimeError: Lanczos did not converge.
 
@@ -127,7 +125,7 @@ def exact_ground_state(
     given, operator = operator, as_operator(operator)
     if operator is not given and sector == "auto" and operator.magnetisation is None:
         sector = "full"  # a Hilbert space of another library that names no sector is meant whole
-    states = _states("exact_ground_state", operator, sector, max_bytes)
+    states = _states("exact_ground_state", operator, sector)
     ground, *others = _lowest(operator, states, 2 if gap and states.dimension > 1 else 1, vector)
     return ExactResult(
         energy=ground.energy,
@@ -142,16 +140,14 @@ def exact_ground_state(
     )
 
 
-def exact_levels(
-    operator: Operator, n_levels: int, sector: Sector = "auto", max_bytes: int | None = None
-) -> np.ndarray:
+def exact_levels(operator: Operator, n_levels: int, sector: Sector = "auto") -> np.ndarray:
     """Compute the lowest energies of a sector, (n_levels,), increasing, with their degeneracies.
 
     Fewer where the sector has fewer states.  Arguments, errors and the cost, for each level, are
     those of `exact_ground_state`.
     """
     operator = as_operator(operator)
-    states = _states("exact_levels", operator, sector, max_bytes)
+    states = _states("exact_levels", operator, sector)
     n_levels = whole("exact_levels", "n_levels", n_levels)
     found = _lowest(operator, states, min(n_levels, states.dimension), False)
     return np.array([level.energy for level in found])
@@ -243,12 +239,12 @@ def available_bytes() -> int:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def _states(where: str, operator: Operator, sector: Sector, max_bytes: int | None) -> Basis:
+def _states(where: str, operator: Operator, sector: Sector) -> Basis:
     """The states of a sector whose matrix fits the memory."""
     require_operator(where, "operator", operator)
     states = Basis(operator.n_sites, operator.local_dim, _magnetisation(operator, sector))
     needed = estimate_bytes(operator, states)
-    allowed = int(MEMORY_SHARE * available_bytes()) if max_bytes is None else max_bytes
+    allowed = int(MEMORY_SHARE * available_bytes())
     if needed <= allowed:
         return states
     full = states.magnetisation is None

@@ -27,7 +27,6 @@ from tnvmc.report.figures import extrapolations, maps, momentum, pairs, style
 from tnvmc.report.figures import history as histories
 from tnvmc.storage.run_files import Run, read_run
 from tnvmc.trust.chi_scan import ChiScan
-from tnvmc.trust.double_layer import Convergence
 from tnvmc.vmc.history import History
 from tnvmc.vmc.results import Measurement
 
@@ -187,7 +186,7 @@ def _run(found: Any) -> Run:
     if isinstance(found, Run):
         _warn(found)
         return found
-    if isinstance(found, Convergence | ChiScan):
+    if isinstance(found, ChiScan):
         return Run(Path(), result=_as_result(found))
     if isinstance(found, Mapping):
         return Run(Path(), observables=found)
@@ -200,12 +199,11 @@ def _warn(run: Run) -> None:
         warnings.warn(UnreliableWarning(f"{run.path}: {text}"), stacklevel=4)
 
 
-def _as_result(found: Convergence | ChiScan) -> dict[str, Any]:
+def _as_result(found: ChiScan) -> dict[str, Any]:
     """What result.json would say of a convergence in chi."""
-    samples = found.samples if isinstance(found, Convergence) else found
-    double = found.double_layer if isinstance(found, Convergence) else None
-    parts = {"chi": samples.as_dicts(), "double_layer": double and double.as_dict()}
-    return {"n_sites": samples.n_sites, "units": samples.units, "convergence": parts}
+    double = found.double_layer and found.double_layer.as_dict()
+    parts = {"chi": found.as_dicts(), "double_layer": double}
+    return {"n_sites": found.n_sites, "units": found.units, "convergence": parts}
 
 
 def _pairs(name: str, found: Any, site: int | None) -> pairs.PairCorrelations:

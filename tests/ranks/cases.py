@@ -143,7 +143,7 @@ def results(make: Callable[[], VMC]) -> dict[str, Any]:
     }
     if isinstance(vmc.ansatz, PEPS) and vmc.method.sampler is WALKERS:
         found["chi"] = [
-            point.energy for point in vmc.converge((3, 4), 40, double_layer=False).samples.points
+            point.energy for point in vmc.converge((3, 4), 40, double_layer=False).points
         ]
     found["rule"] = digest(*vmc.state.here.optimizer.values())
     again = pickle.loads(pickle.dumps(vmc.state))  # on each rank by itself

@@ -63,7 +63,7 @@ def test_expect_and_converge_show_what_measure_shows(monkeypatch: pytest.MonkeyP
     before = len(terminal.getvalue())
     found = vmc.converge([2, 4], 64, double_layer=False, progress=True)
     assert "%" in terminal.getvalue()[before:]
-    assert (mean, found.samples.as_dicts()) == (silent[0].mean, silent[1].samples.as_dicts())
+    assert (mean, found.as_dicts()) == (silent[0].mean, silent[1].as_dicts())
 
 
 def test_nothing_is_shown_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

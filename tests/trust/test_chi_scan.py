@@ -66,7 +66,7 @@ def exact_energy(chi: int) -> float:
 
 
 def test_enumerated_points_are_exact_expectations_of_the_truncated_amplitudes() -> None:
-    scan = study(Enumerate(threads=1)).converge((2, 3, UNCUT), double_layer=False).samples
+    scan = study(Enumerate(threads=1)).converge((2, 3, UNCUT), double_layer=False)
     assert [point.chi for point in scan.points] == [2, 3, UNCUT]
     for point in scan.points:
         assert point.energy == pytest.approx(exact_energy(point.chi), abs=ROUNDING)
@@ -111,7 +111,7 @@ def test_the_same_configurations_tell_a_difference_that_others_do_not() -> None:
     ansatz = PEPS(operator.lattice, D=3, scheme=SRC(4))
     vmc = VMC(operator, ansatz, Sampler(64, 128, threads=1), seed=1)
     found = vmc.converge((4, 9), n_samples=256, n_burn=2, double_layer=False)
-    low, high = found.samples.points
+    low, high = found.points
     apart = math.hypot(low.energy_error, high.energy_error)
     assert 0 < low.difference_error < 0.1 * apart
     assert (high.difference, high.difference_error) == (0, 0)

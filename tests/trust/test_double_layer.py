@@ -69,7 +69,7 @@ def test_enumeration_and_double_layer_agree_to_truncation(
     found = vmc.converge((4, 8))
     assert found.double_layer is not None and found.double_layer.energy is not None
     assert found.double_layer.points[-1].uncut and found.double_layer.truncation == 0
-    assert found.double_layer.energy == pytest.approx(found.samples.points[-1].energy, rel=ROUNDING)
+    assert found.double_layer.energy == pytest.approx(found.points[-1].energy, rel=ROUNDING)
     assert [(each.code, each.status) for each in found.diagnostics] == [
         ("double_layer_agrees", "good")
     ]
@@ -84,7 +84,7 @@ def test_a_sampled_energy_agrees_within_its_error() -> None:
     assert told.values["sigmas"] < APART
     assert told.values["chi"] == [point.chi for point in found.double_layer.points]
     # the scan ends where chi no longer matters beside the sampled error
-    assert found.double_layer.truncation < 0.1 * found.samples.points[-1].energy_error
+    assert found.double_layer.truncation < 0.1 * found.points[-1].energy_error
 
 
 def reason(seen: Measured) -> Any:

@@ -131,9 +131,11 @@ def test_a_measurement_tells_its_own() -> None:
     vmc.run(1)
     assert vmc.measure(n_samples=64).chi == 2 * chi_at(vmc)
     assert vmc.measure(n_samples=64, chi=7).chi == 7
-    assert [
-        point.chi for point in vmc.converge(n_samples=64, double_layer=False).samples.points
-    ] == [4, 6, 8]
+    assert [point.chi for point in vmc.converge(n_samples=64, double_layer=False).points] == [
+        4,
+        6,
+        8,
+    ]
 
 
 @pytest.mark.whole

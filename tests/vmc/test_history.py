@@ -130,8 +130,8 @@ def test_a_data_frame_has_a_row_for_each_step(
     scan = VMC(heisenberg(square(2, 2)), PEPS(square(2, 2), D=2), Enumerate()).converge(
         (1, 2), double_layer=False
     )
-    table = scan.samples.to_dataframe()
+    table = scan.to_dataframe()
     assert table["chi"] == [1, 2]
-    assert table["energy"] == [point.energy for point in scan.samples.points]
-    for shown in (repr(scan), repr(scan.samples), scan._repr_html_()):
-        assert f"{scan.samples.points[-1].energy / 4:.8f}" in shown
+    assert table["energy"] == [point.energy for point in scan.points]
+    for shown in (repr(scan), scan._repr_html_()):
+        assert f"{scan.points[-1].energy / 4:.8f}" in shown

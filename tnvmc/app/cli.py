@@ -187,9 +187,10 @@ def _converge(options: argparse.Namespace) -> None:
             scan, result = converge_run(
                 options.folder, options.chi, options.n_samples, options.double_chi or when
             )
-    print(replace(scan.samples, diagnostics=()))
-    for diagnostic in scan.samples.diagnostics:
-        print(line(diagnostic))
+    print(replace(scan, diagnostics=(), double_layer=None))
+    for diagnostic in scan.diagnostics:
+        if not diagnostic.code.startswith("double_layer"):  # those stand in the result
+            print(line(diagnostic))
     if scan.double_layer is not None and scan.double_layer.points:
         print(scan.double_layer)
     for diagnostic in diagnostics_of(result):

@@ -17,9 +17,9 @@ from tnvmc.storage.run_folder import (
     check_tied,
     disk_errors,
 )
-from tnvmc.trust.chi_scan import ONE_IN, default_chis
+from tnvmc.trust.chi_scan import ONE_IN, ChiScan, default_chis
 from tnvmc.trust.convergence import convergence
-from tnvmc.trust.double_layer import Convergence, When
+from tnvmc.trust.double_layer import When
 from tnvmc.trust.finished_run import measured_chi, of_measurement
 
 
@@ -28,7 +28,7 @@ def converge_run(
     chis: Sequence[int] = (),
     n_samples: int | None = None,
     double_layer: When = None,
-) -> tuple[Convergence, dict[str, Any]]:
+) -> tuple[ChiScan, dict[str, Any]]:
     """Measure a finished run again at several chi, as ``tnvmc converge`` does.
 
     The chi of its result is one of them; `chis` are the others, by default 1, 1.5 and 2
@@ -65,8 +65,6 @@ def converge_run(
         found = converge(vmc, plan_of(settings, n_samples, None), tuple(others), double_layer)
         layers = None if found.double_layer is None else found.double_layer.as_dict()
         result["diagnostics"] = of_measurement(result)
-        result["convergence"] = convergence(
-            result, folder.history(), found.samples.as_dicts(), layers
-        )
+        result["convergence"] = convergence(result, folder.history(), found.as_dicts(), layers)
         folder.write_result(result)
     return found, result

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from numbers import Complex
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 
@@ -48,6 +48,23 @@ class Arithmetic:
     __array_ufunc__ = None  # NumPy's numbers and arrays leave what they do not know to this class
 
     @classmethod
+    def from_terms(
+        cls,
+        lattice: Lattice,
+        terms: Iterable[tuple[Iterable[int], Any]],
+        *,
+        local_dim: int = 2,
+        units: str = "custom",
+        name: str = "operator",
+    ) -> Self:
+        """Build an operator from (sites, matrix) pairs, sites in any order.
+
+        Raises:
+            ValueError: as `Term` and `Operator`; matrices of a `NonHermitian` may be any.
+        """
+        return cls._of_terms(lattice, terms, local_dim, units, name)
+
+    @classmethod
     def from_products(
         cls,
         lattice: Lattice,
@@ -70,9 +87,15 @@ class Arithmetic:
             ValueError: as `products.place`; as an `Operator` a sum that is not Hermitian on some
                 sites, which is a `NonHermitian`.
         """
-        terms, own = joined(placed_products(lattice, products, local_dim)), cast(Any, cls)
-        made: Self = own.from_terms(lattice, terms, local_dim=local_dim, units=units, name=name)
-        return made
+        terms = joined(placed_products(lattice, products, local_dim))
+        return cls._of_terms(lattice, terms, local_dim, units, name)
+
+    @classmethod
+    @abstractmethod
+    def _of_terms(
+        cls, lattice: Lattice, terms: Iterable[Any], local_dim: int, units: str, name: str
+    ) -> Self:
+        """Make an operator of (sites, matrix) pairs."""
 
     @property
     @abstractmethod

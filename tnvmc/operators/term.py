@@ -107,20 +107,9 @@ class Operator(Arithmetic):
         return Table(self.name, ("", ""), rows).html()
 
     @classmethod
-    def from_terms(
-        cls,
-        lattice: Lattice,
-        terms: Iterable[tuple[Iterable[int], Any]],
-        *,
-        local_dim: int = 2,
-        units: str = "custom",
-        name: str = "operator",
+    def _of_terms(
+        cls, lattice: Lattice, terms: Iterable[Any], local_dim: int, units: str, name: str
     ) -> Operator:
-        """Build an operator from (sites, matrix) pairs, sites in any order.
-
-        Raises:
-            ValueError: as `Term` and `Operator`.
-        """
         made = tuple(Term(tuple(sites), matrix) for sites, matrix in terms)
         return cls(lattice, made, local_dim, units, name)
 
@@ -284,20 +273,9 @@ class NonHermitian(Arithmetic):
         object.__setattr__(self, "name", self.real.name.removeprefix("real part of "))
 
     @classmethod
-    def from_terms(
-        cls,
-        lattice: Lattice,
-        terms: Iterable[tuple[Iterable[int], Any]],
-        *,
-        local_dim: int = 2,
-        units: str = "custom",
-        name: str = "operator",
+    def _of_terms(
+        cls, lattice: Lattice, terms: Iterable[Any], local_dim: int, units: str, name: str
     ) -> NonHermitian:
-        """Build an observable from (sites, matrix) pairs, as `Operator.from_terms` does.
-
-        Raises:
-            ValueError: as `Term` and `Operator`, but that matrices need not be Hermitian.
-        """
         made: dict[str, list[Term]] = {"real": [], "imaginary": []}
         for sites, matrix in terms:
             for which, part in zip(made, hermitian_parts({tuple(sites): np.asarray(matrix)}, 0.0)):

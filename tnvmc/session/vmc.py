@@ -29,8 +29,8 @@ from tnvmc.sampling.moves import moves_for
 from tnvmc.sampling.problem import Problem, Samples
 from tnvmc.session import arguments
 from tnvmc.session.calls import collective, steps_shown, work_shown
-from tnvmc.trust.chi_scan import checked_chis, scan_chi
-from tnvmc.trust.double_layer import Convergence, When, chosen_chis, scan_double_layer
+from tnvmc.trust.chi_scan import ChiScan, checked_chis, scan_chi
+from tnvmc.trust.double_layer import When, chosen_chis, scan_double_layer, with_double_layer
 from tnvmc.trust.energies import judged, of_steps
 from tnvmc.vmc import checkpoint, step
 from tnvmc.vmc.controllers import MeanOfIterates, Rates, paced
@@ -349,7 +349,7 @@ class VMC:
         symmetries: Sequence[str] = (),
         double_layer: When = None,
         progress: bool = False,
-    ) -> Convergence:
+    ) -> ChiScan:
         """Measure the energy at several chi on the same configurations, and without any.
 
         Configurations are drawn at the largest chi and reweighted for the others, so that noise
@@ -404,11 +404,11 @@ def _recording() -> Any:
 
 def converge(
     vmc: VMC, plan: MeasurementPlan, chis: Sequence[int] | None, double_layer: When
-) -> Convergence:
+) -> ChiScan:
     """Carry out `VMC.converge`, by a plan whose chi is left open; warn of nothing."""
     chis = checked_chis(vmc.problem.ansatz, chis)
     chosen_chis(double_layer)  # refused before anything is drawn
     measured = measure(vmc.method, vmc.state, replace(plan, chi=max(chis)))
     measured = judged(measured, vmc.method.orthogonal_to, final=False)
     samples = scan_chi(measured, chis, vmc.method.sampler.threads, one_in=1)
-    return Convergence(samples, scan_double_layer(measured, double_layer))
+    return with_double_layer(samples, scan_double_layer(measured, double_layer))

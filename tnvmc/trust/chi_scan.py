@@ -18,7 +18,7 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.statistics import difference, effective_samples, estimate
 from tnvmc.sampling.workers import measure_configs
-from tnvmc.shown import Shown, Table, data_frame, drawn, with_error
+from tnvmc.shown import Shown, Table, data_frame, drawn, fixed, with_error
 from tnvmc.storage.identity import kind_in
 from tnvmc.vmc.measurement import Measured
 from tnvmc.vmc.results import finite_or_none
@@ -44,8 +44,9 @@ class ChiScan(Shown):
     n_sites: int
     units: str
     seconds: float  #: beyond the sampling
-    diagnostics: tuple[Diagnostic, ...] = ()  #: of the state that was measured
+    diagnostics: tuple[Diagnostic, ...] = ()  #: of the state, and whether the two energies agree
     magnetisation: int | None = None  #: twice the total Sz of the sector; None: all of them
+    double_layer: Any = None  #: a `DoubleLayerScan`, energies without samples, where it was wanted
 
     def as_dicts(self) -> list[dict[str, Any]]:
         """Give one dict per chi, for strict JSON."""
@@ -66,12 +67,13 @@ class ChiScan(Shown):
         return drawn("chi", self, ax)
 
     def __repr__(self) -> str:
-        last, n = self.points[-1], self.n_sites
+        last, n, layers = self.points[-1], self.n_sites, self.double_layer
         chis = ", ".join(str(point.chi) for point in self.points)
+        double = f", double layer {fixed(layers.energy, 8)}" if layers and layers.points else ""
         return (
             f"<ChiScan: chi {chis}; at {last.chi} energy "
             f"{with_error(last.energy, last.energy_error)}, per site "
-            f"{with_error(last.energy / n, last.energy_error / n)} ({self.units} units)>"
+            f"{with_error(last.energy / n, last.energy_error / n)} ({self.units} units){double}>"
         )
 
     def _table(self) -> Table:
@@ -85,6 +87,8 @@ class ChiScan(Shown):
             )
             for point in self.points
         ]  # fmt: skip
+        for chi, *row in self.double_layer.rows if self.double_layer else ():
+            rows.append((f"{chi} (double layer)", *row[:2], ""))
         sector = "" if self.magnetisation is None else f", 2 Sz = {self.magnetisation}"
         title = f"{self.n_samples} samples drawn at chi {self.drawn_at}{sector}"
         return Table(title, columns, rows, self.diagnostics)

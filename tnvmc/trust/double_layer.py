@@ -24,12 +24,11 @@ from tnvmc.contraction.double_expectation import (
     estimated_cost,
 )
 from tnvmc.contraction.double_terms import TermsDoNotFit
-from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.exact import MEMORY_SHARE, available_bytes
 from tnvmc.lattice.embedding import Embedding
 from tnvmc.lattice.grids import square
 from tnvmc.operators.term import Operator
-from tnvmc.shown import Shown, Table, drawn, fixed
+from tnvmc.shown import Shown, Table, fixed
 from tnvmc.storage.identity import kind_in
 from tnvmc.trust.chi_scan import ChiScan
 from tnvmc.trust.finished_run import agreement
@@ -135,42 +134,6 @@ _COLUMNS = ("chi", "energy", "energy per site", "closure spread", "seconds")
 _OF_A_POINT = ("chi", "closure_spread", "uncut", "n_angles", "seconds")
 
 
-@dataclass(frozen=True, repr=False)
-class Convergence(Shown):
-    """A state measured at several chi, with samples and, where that is done, without."""
-
-    samples: ChiScan
-    double_layer: DoubleLayerScan | None  #: None where it was not wanted
-
-    @property
-    def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Those of the samples, and whether the two energies agree."""
-        if self.double_layer is None:
-            return self.samples.diagnostics
-        last = self.samples.points[-1]
-        found = agreement(
-            self.double_layer.as_dict(), last.energy, last.energy_error, self.samples.n_sites
-        )
-        return (*self.samples.diagnostics, found)
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw how far the energies lie from that at the largest chi; see `tnvmc.plot.chi`."""
-        return drawn("chi", self, ax)
-
-    def __repr__(self) -> str:
-        found = None if self.double_layer is None else self.double_layer.energy
-        double = "" if found is None else f", double layer {fixed(found, 8)}"
-        return repr(self.samples).replace("<ChiScan", "<Convergence").rstrip(">") + f"{double}>"
-
-    def _table(self) -> Table:
-        table, scan = self.samples._table(), self.double_layer
-        rows = [(f"{chi} (double layer)", *row[:2], "") for chi, *row in scan.rows] if scan else []
-        return replace(table, rows=[*table.rows, *rows], notes=self.diagnostics)
-
-    def __str__(self) -> str:
-        return str(self._table())
-
-
 def scan_double_layer(measured: Measured, when: When = None) -> DoubleLayerScan | None:
     """Contract the double layer of what was measured, at growing chi.
 
@@ -197,6 +160,15 @@ def scan_double_layer(measured: Measured, when: When = None) -> DoubleLayerScan 
         if forced:
             raise
         return DoubleLayerScan((), operator.n_sites, operator.units, error.reason)
+
+
+def with_double_layer(samples: ChiScan, layers: DoubleLayerScan | None) -> ChiScan:
+    """Put what the double layer gives beside energies of samples, and whether the two agree."""
+    if layers is None:
+        return samples
+    last = samples.points[-1]
+    told = agreement(layers.as_dict(), last.energy, last.energy_error, samples.n_sites)
+    return replace(samples, double_layer=layers, diagnostics=(*samples.diagnostics, told))
 
 
 def on_grid(operator: Operator, found: Embedding) -> Operator:

@@ -1,6 +1,4 @@
-"""Whether a measured energy can be trusted: what its samples, psi and exact energies say against
-it.
-"""
+"""Whether a measured energy can be trusted: what samples, psi and exact energies say against it."""
 
 from __future__ import annotations
 
@@ -30,22 +28,16 @@ from tnvmc.vmc.orthogonal import LowerState
 from tnvmc.vmc.results import StepRecord
 
 ABOVE_EXACT, FAR_ABOVE = 5.0, 1e-2
-"""Errors, and part of the lowest energy, that a measured one may lie above it before it is called
-far.
-"""
+"""Errors, and part of the lowest energy, that a measured one may lie above it, at least one."""
 
 DIAGONALISED_IN_DOUBT = 200_000
-"""Largest sector that is diagonalised where something else already speaks against the energy: some
-seconds.
-"""
+"""Largest sector that is diagonalised, in some seconds, where something else already speaks against
+the energy."""
 
-_SHARE_OF_A_RUN, _AT_ONCE = (
-    0.1,
-    0.05,
-)  # of its seconds, and seconds, that diagonalising may take after it
-_SECONDS = (
-    2e-7  # of diagonalising, for each state and term: half of that for 12,870 to 65,536 states
-)
+_SHARE_OF_A_RUN, _AT_ONCE = 0.1, 0.05
+"""Of its seconds, and seconds, that diagonalising may take after a run."""
+
+_SECONDS = 2e-7  # of diagonalising, for each state and term: twice that of up to 65,536 states
 
 _SIGMA = 1e-6  # of the off-diagonal energy: what counts as the error of an enumeration
 
