@@ -20,7 +20,7 @@ from tnvmc.storage.hdf5 import (
     StateFileError,
     attribute,
     opened,
-    parameters_in,
+    read_parameters,
     read_provenance,
     read_stages,
 )
@@ -128,62 +128,57 @@ def read_run(path: str | Path) -> Run:
     """Read the files of a run; `FolderError` where there is no such folder, or none of them."""
     path = Path(path)
     require_folder(path)
-    names = (CONFIG, HISTORY, RESULT, OBSERVABLES, CHECKPOINT)
-    if not any((path / name).exists() for name in names):
+    if not any((path / name).exists() for name in _READ):
         refuse_series(path)
-        raise FolderError(f"{path}: holds no run ({', '.join(names)} are all missing)")
+        raise FolderError(f"{path}: holds no run ({', '.join(_READ)} are all missing)")
     damage: list[Damage] = []
-    config = _parsed(path / CONFIG, partial(_config, folder=path), damage)
-    result = _parsed(path / RESULT, _result, damage)
-    observables = _parsed(path / OBSERVABLES, lambda text: _File(*_sealed(text)), damage)
-    checkpoint = _checkpoint(path / CHECKPOINT)
-    # The last: a run that is under way adds lines to it, and takes none away.
-    history = _parsed(path / HISTORY, partial(_history, damage=damage), damage)
-    found = {
-        CONFIG: config, HISTORY: history, RESULT: result, OBSERVABLES: observables,
-        CHECKPOINT: checkpoint,
+    readers: dict[str, Callable[[str], _File]] = {
+        CONFIG: partial(_config, folder=path), RESULT: _result, OBSERVABLES: _sealed,
     }  # fmt: skip
-    _tie({name: each for name, each in found.items() if each is not None}, damage)
-    held = {name: None if each is None else each.content for name, each in found.items()}
-    order = (*found,)
-    damage.sort(key=lambda each: order.index(each.file))
+    found = {name: _parsed(path / name, parse, damage) for name, parse in readers.items()}
+    found[CHECKPOINT] = _checkpoint(path / CHECKPOINT)
+    # The last: a run that is under way adds lines to it, and takes none away.
+    found[HISTORY] = _parsed(path / HISTORY, partial(_history, damage=damage), damage)
+    files = {name: found[name] or _File() for name in _READ}
+    _tie(files, damage)
+    damage.sort(key=lambda each: _READ.index(each.file))
+    held = {name: each.content for name, each in files.items()}
     return Run(
         path, held[CONFIG] or {}, held[HISTORY] or (), held[RESULT], held[OBSERVABLES],
         held[CHECKPOINT] or (), tuple(damage),
     )  # fmt: skip
 
 
+_READ = (CONFIG, HISTORY, RESULT, OBSERVABLES, CHECKPOINT)
+
+
 @dataclass
 class _File:
     """What one file holds, and of which run it says it is; `content` None where it is not used."""
 
-    content: Any
-    provenance: Provenance | None
+    content: Any = None
+    provenance: Provenance | None = None
     lines: Lines | None = None
 
 
 def _tie(found: Mapping[str, _File], damage: list[Damage]) -> None:
     """Empty the files that are of another run or model than the first of them."""
-    history, config = found.get(HISTORY), found.get(CONFIG)
-    lines = None if history is None else history.lines
+    lines, settings = found[HISTORY].lines, found[CONFIG].content
     named = [name for name, each in found.items() if each.content or each.provenance]
     first = found[named[0]].provenance if named else None
     run_id = None if first is None else first.run_id
-    settings: Json | None = None if config is None else config.content
     for name in named:
         file = found[name]
         wrong: str | None = mismatch(file.provenance, run_id, lines)
-        if (
-            name in (RESULT, OBSERVABLES)
-            and wrong is None
-            and not _same_model(file.content, settings)
-        ):
-            wrong = "other_model"
         if wrong == "ahead":
             steps = file.provenance.step if file.provenance else 0
             if name != CONFIG:  # settings are written before steps are made again
                 damage.append(Damage(name, "ahead", str(steps)))
-        elif wrong is not None:
+            continue
+        measured = name in (RESULT, OBSERVABLES)
+        if measured and wrong is None and not _same_model(file.content, settings):
+            wrong = "other_model"
+        if wrong is not None:
             damage.append(Damage(name, wrong, named[0] if wrong == "other_run" else ""))
             file.content = None
 
@@ -197,21 +192,20 @@ def _same_model(content: Json, settings: Json | None) -> bool:
     return content.get("model") in (None, settings["hamiltonian"]["model"])
 
 
-def _parsed(path: Path, parse: Callable[[str], Any], damage: list[Damage]) -> Any:
+def _parsed(path: Path, parse: Callable[[str], _File], damage: list[Damage]) -> _File | None:
     """Give what `parse` makes of the text of a file; None where that fails, as `damage` tells."""
     try:
         return parse(read_plain(path).decode())
     except FileNotFoundError:
-        found = [Damage(CONFIG, "missing")] if path.name == CONFIG else []
+        if path.name == CONFIG:
+            damage.append(Damage(CONFIG, "missing"))
     except OSError as error:
-        found = [Damage(path.name, "unreadable", error.strerror or str(error))]
+        damage.append(Damage(path.name, "unreadable", error.strerror or str(error)))
     except UnicodeDecodeError:
-        found = [Damage(path.name, "not_text")]
-    except KeyError as error:
-        found = [Damage(path.name, "bad_content", f"{error} is missing")]
-    except (TypeError, ValueError, AttributeError, OverflowError) as error:
-        found = [Damage(path.name, "bad_content", str(error))]
-    damage += found
+        damage.append(Damage(path.name, "not_text"))
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        why = f"{error} is missing" if type(error) is KeyError else str(error)
+        damage.append(Damage(path.name, "bad_content", why))
     return None
 
 
@@ -226,8 +220,7 @@ def _history(text: str, damage: list[Damage]) -> _File:
     if lines.bad is not None:
         detail = "" if lines.torn else lines.why
         damage.append(Damage(HISTORY, "bad_line", detail, lines.bad, lines.lost))
-    run_id = lines.run_id
-    return _File(lines.records, None if run_id is None else Provenance(run_id), lines)
+    return _File(lines.records, None if lines.run_id is None else Provenance(lines.run_id), lines)
 
 
 def _checkpoint(path: Path) -> _File | None:
@@ -238,21 +231,21 @@ def _checkpoint(path: Path) -> _File | None:
         return None
 
 
-def _sealed(text: str) -> tuple[dict[str, Any], Provenance | None]:
+def _sealed(text: str) -> _File:
     content = unsealed_json(text)
-    return content, Provenance.of(content.pop(PROVENANCE, None))
+    return _File(content, Provenance.of(content.pop(PROVENANCE, None)))
 
 
 def _result(text: str) -> _File:
-    content, provenance = _sealed(text)
+    file = _sealed(text)
+    content = file.content
     for key in ("energy", "energy_error", "variance", "energy_per_site", "units"):
         content[key]
     content.get("convergence", {"diagnostics": ()})["diagnostics"]
     if not int(content["n_sites"]) >= 1:
         raise ValueError(f"n_sites is {content['n_sites']}")
-    if isinstance(content.get("config"), Mapping):
-        content["config"] = without_removed(content["config"])
-    return _File(content, provenance)
+    content["config"] = without_removed(content.get("config") or {}) or None
+    return file
 
 
 def as_array(values: Any) -> np.ndarray:
@@ -357,14 +350,6 @@ def orthogonal_hashes(checkpoint: Path) -> tuple[str, ...]:
         return tuple(attribute(file, "identity").get(ORTHOGONAL) or ())
 
 
-def has_changed(folder: Path, hashed: str) -> bool:
-    """Tell whether a run is known to hold another state than the one with this hash."""
-    try:
-        return measured_hash(folder) not in (None, hashed)
-    except StateFileError:
-        return False
-
-
 def measured_file(folder: Path) -> Path | None:
     """The file of the parameters that a run measured; None where there is none."""
     n_stages = sum(1 for _ in folder.glob(stage_file("*")))
@@ -375,10 +360,15 @@ def measured_file(folder: Path) -> Path | None:
 def measured_hash(folder: Path) -> str | None:
     """Give the hash of the parameters that a run measured; None where no file holds them."""
     path = measured_file(folder)
-    if path is None:
-        return None
-    with opened(path) as file:
-        return parameters_hash(parameters_in(file)[1])
+    return None if path is None else parameters_hash(read_parameters(path)[1])
+
+
+def has_changed(folder: Path, hashed: str) -> bool:
+    """Tell whether a run is known to hold another state than the one with this hash."""
+    try:
+        return measured_hash(folder) not in (None, hashed)
+    except StateFileError:
+        return False
 
 
 def own_parts(config: Json) -> list[str]:
