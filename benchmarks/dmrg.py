@@ -36,7 +36,7 @@ from tenpy.tools import hdf5_io
 from tnvmc import Operator
 from tnvmc.lattice import Lattice
 from tnvmc.settings.config import build_operator
-from tnvmc.settings.load import load
+from tnvmc.settings.defaults import load
 
 ROUNDING = 1e-13
 """Singular values below this part of the largest matrix element are 0."""

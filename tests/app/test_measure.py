@@ -87,7 +87,7 @@ class Dense:
     def __init__(self, folder: Path, sector: int | None) -> None:
         from tnvmc.settings.build import build_ansatz
         from tnvmc.settings.config import build_operator
-        from tnvmc.settings.load import load
+        from tnvmc.settings.defaults import load
 
         settings = load(folder / "config.toml")
         self.operator = build_operator(settings)

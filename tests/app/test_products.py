@@ -18,9 +18,9 @@ from tnvmc.lattice import square
 from tnvmc.operators.models import heisenberg
 from tnvmc.settings.build import build_ansatz, build_theta
 from tnvmc.settings.config import Settings, build_operator
-from tnvmc.settings.defaults import complete
+from tnvmc.settings.defaults import complete, load
 from tnvmc.settings.described import described
-from tnvmc.settings.load import load, validate
+from tnvmc.settings.load import validate
 from tnvmc.settings.problems import ConfigError
 from tnvmc.settings.rules import check_symmetries
 from tnvmc.storage.hdf5 import StateFileError

@@ -11,7 +11,8 @@ import pytest
 from tests.sector_files import data
 from tnvmc.series.kind import Series
 from tnvmc.series.machine import COMPARISON, SECTORS
-from tnvmc.settings.load import load, with_overrides
+from tnvmc.settings.defaults import load
+from tnvmc.settings.load import with_overrides
 from tnvmc.settings.problems import ConfigError
 
 Json = dict[str, Any]

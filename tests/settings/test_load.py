@@ -10,8 +10,8 @@ import tomli_w
 
 from tests.settings.complaints import problems, told
 from tnvmc.series.machine import KINDS
-from tnvmc.settings.defaults import complete
-from tnvmc.settings.load import load, read_toml, validate, with_out
+from tnvmc.settings.defaults import complete, load
+from tnvmc.settings.load import read_toml, validate, with_out
 from tnvmc.settings.problems import ConfigError
 
 MINIMAL: dict[str, Any] = {
@@ -145,7 +145,7 @@ def test_what_is_missing_is_named() -> None:
     assert told({**MINIMAL, "ansatz": 3}) == [("ansatz", "not_allowed", 3)]
 
 
-@pytest.mark.parametrize("override", ["ansatz=3", "D=3", "ansatz.D", "ansatz.D=", "a.b.c=1"])
+@pytest.mark.parametrize("override", ["ansatz=3", "D=3", "ansatz.D", "ansatz.D=", ".c=1"])
 def test_overrides_that_cannot_be_read(override: str) -> None:
     assert told(MINIMAL, [override]) == [(f"--set {override}", "override")]
 

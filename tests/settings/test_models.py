@@ -23,8 +23,8 @@ from tnvmc.settings.ansatz_settings import (
 )
 from tnvmc.settings.build import build_ansatz
 from tnvmc.settings.config import SECTIONS, Settings, build_operator
-from tnvmc.settings.defaults import complete
-from tnvmc.settings.load import load, validate
+from tnvmc.settings.defaults import complete, load
+from tnvmc.settings.load import validate
 from tnvmc.settings.model_settings import COUPLINGS, MODELS
 
 

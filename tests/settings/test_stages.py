@@ -14,8 +14,8 @@ from tnvmc.optimize.schedules import Exponential
 from tnvmc.series.machine import COMPARISON
 from tnvmc.settings.build import build_ansatz, build_schedule
 from tnvmc.settings.config import Settings, build_operator
-from tnvmc.settings.defaults import NOISE, complete
-from tnvmc.settings.load import load, validate
+from tnvmc.settings.defaults import NOISE, complete, load
+from tnvmc.settings.load import validate
 from tnvmc.settings.optimizer_settings import SimpleUpdateStage
 from tnvmc.settings.stages import EVOLVE, stages_of
 

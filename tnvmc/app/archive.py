@@ -9,7 +9,7 @@ from pathlib import Path
 import tomli_w
 
 from tnvmc.app.stages import measured_point, require_finished, restored
-from tnvmc.settings.load import load_in_place
+from tnvmc.settings.defaults import load_in_place
 from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.run_files import OBSERVABLES, moved
 from tnvmc.storage.run_folder import (

@@ -8,7 +8,7 @@ from typing import Any
 
 from tnvmc.app.stages import plan_of, require_finished, restored
 from tnvmc.session.vmc import converge
-from tnvmc.settings.load import load_in_place
+from tnvmc.settings.defaults import load_in_place
 from tnvmc.storage.run_files import asks_the_same
 from tnvmc.storage.run_folder import (
     RESULT,

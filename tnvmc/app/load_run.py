@@ -19,7 +19,7 @@ from tnvmc.report import describe
 from tnvmc.session.observables import Observables
 from tnvmc.session.vmc import VMC
 from tnvmc.settings.config import Settings, build_operator
-from tnvmc.settings.load import load_in_place
+from tnvmc.settings.defaults import load_in_place
 from tnvmc.shown import Shown, Table, with_error
 from tnvmc.storage.hdf5 import StateFileError
 from tnvmc.storage.run_files import (

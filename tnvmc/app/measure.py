@@ -34,7 +34,7 @@ from tnvmc.session.observables import description, for_pairs, measured_observabl
 from tnvmc.session.vmc import VMC
 from tnvmc.settings.build import chi_to_measure
 from tnvmc.settings.config import Settings, build_operator
-from tnvmc.settings.load import load_in_place
+from tnvmc.settings.defaults import load_in_place
 from tnvmc.settings.operator_file import read_operator
 from tnvmc.settings.problems import ConfigError
 from tnvmc.settings.rules import check_symmetries

@@ -25,7 +25,8 @@ from tnvmc.report.console import (
 from tnvmc.report.live import told_in_logs
 from tnvmc.settings.build import build_ansatz, chi_to_measure
 from tnvmc.settings.config import Settings, build_operator
-from tnvmc.settings.load import load, load_in_place, with_out
+from tnvmc.settings.defaults import load, load_in_place
+from tnvmc.settings.load import with_out
 from tnvmc.settings.problems import ConfigError
 from tnvmc.settings.rules import check_memory, check_symmetries
 from tnvmc.storage.hdf5 import read_stages

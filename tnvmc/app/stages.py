@@ -30,7 +30,7 @@ from tnvmc.sampling.problem import Point
 from tnvmc.session.vmc import VMC
 from tnvmc.settings.build import build_ansatz, build_arguments, build_theta
 from tnvmc.settings.config import Settings, build_operator, measured_chi
-from tnvmc.settings.load import load_in_place
+from tnvmc.settings.defaults import load_in_place
 from tnvmc.settings.problems import ConfigError
 from tnvmc.settings.stages import Stage, stages_of
 from tnvmc.storage.hdf5 import StateFileError, read_provenance, read_stages

@@ -1,8 +1,10 @@
-"""Defaults that depend on other settings, all in one place."""
+"""Settings with every default that depends on others: of a file, of a folder, or of a dict."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from tnvmc.ansatz.initial import sharing_of_start
@@ -19,9 +21,12 @@ from tnvmc.settings.config import (
     default_dtype,
     measured_chi,
 )
-from tnvmc.settings.problems import ConfigError, ConfigProblem
+from tnvmc.settings.load import read_toml, validate, with_out
+from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
 from tnvmc.settings.rules import hamiltonian, hamiltonian_problems
 from tnvmc.settings.stages import MEASURED, as_run, default_stages, from_sections
+from tnvmc.storage.run_files import in_place, only_in_python, own_parts
+from tnvmc.storage.run_folder import CONFIG
 from tnvmc.vmc.controllers import first_chi
 
 LEAST_SHARED = 3
@@ -37,6 +42,44 @@ FIXED_RATE = 0.1
 
 MEMORY = 0.9
 """Decay of the average of the SR matrix where none is set; see docs/decisions."""
+
+
+def load(path: Path, overrides: Sequence[str] = ()) -> Settings:
+    """Read, check and complete the settings of a TOML file.
+
+    Raises:
+        ConfigError: with all problems that were found.
+    """
+    return complete(_one_run(validate(_of_one_run(path), overrides)), default_name=path.stem)
+
+
+def load_in_place(folder: Path, overrides: Sequence[str] = ()) -> Settings:
+    """Read, check and complete the settings of the run in a folder; raises as `load`."""
+    data = in_place(_of_one_run(folder / CONFIG), folder)
+    return complete(_one_run(validate(data, with_out(overrides, folder))))
+
+
+def _one_run(settings: Settings) -> Settings:
+    """Refuse settings that ask for several starts."""
+    if (settings.run.starts or 1) > 1:
+        why = "makes several runs; use tnvmc run FILE with its own folder, or tnvmc.series_file"
+        raise ConfigError(conflict("run.starts", why, settings.run.starts))
+    return settings
+
+
+def _of_one_run(path: Path) -> dict[str, Any]:
+    """Read a file, refusing that of several runs, or of one that only Python can make."""
+    data = read_toml(path)
+    several = "asks for several runs; use tnvmc run FILE, or tnvmc.series_file in Python"
+    if isinstance(data.get("ansatz"), list):
+        why = f"a comparison (it has [[ansatz]]); use tnvmc compare {path}"
+    elif "sector" in data or "scan" in data:
+        why = f"{'[[sector]]' if 'sector' in data else '[scan]'} {several}"
+    elif own := own_parts(data):
+        why = only_in_python(path.parent, own)
+    else:
+        return data
+    raise ConfigError(ConfigProblem(str(path), "file", why))
 
 
 def complete(settings: Settings, default_name: str = "run") -> Settings:

@@ -1,4 +1,4 @@
-"""Reading settings: TOML file and ``--set`` overrides in, checked and completed `Settings` out."""
+"""Reading settings: TOML file and ``--set`` overrides in, checked `Settings` out."""
 
 from __future__ import annotations
 
@@ -15,48 +15,21 @@ from pydantic import ValidationError
 
 from tnvmc.limits import Json, Section, allowed, choices, properties
 from tnvmc.settings.config import REPEATED, SECTIONS, Settings, keys, kinds_of, selector
-from tnvmc.settings.defaults import complete
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict, nearest
 from tnvmc.settings.rules import conflicts
 from tnvmc.settings.stages import set_by_every_stage
 from tnvmc.storage.files import read_plain
 from tnvmc.storage.removed_keys import without_removed
-from tnvmc.storage.run_files import in_place, only_in_python, own_parts
 from tnvmc.storage.run_folder import CONFIG, SERIES
 
 S = TypeVar("S", bound=Section)
 
-_OVERRIDE = re.compile(r"\s*([\w-]+)\s*\.(?:\s*(\w+)\s*\.)?\s*([\w-]+)\s*=\s*(.*?)\s*", re.DOTALL)
+_NAME = re.compile(r"[\w-]+")
 _WORD = re.compile(r"\s*([\w.-]+)\s*=\s*([A-Za-z_][\w-]*)\s*(?:#.*)?")
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 _BARE_WORD = re.compile(r"[A-Za-z_~./][\w~./\-]*")
-_STATES = ("first", "second")
-"""Tables of a product of two states."""
-_TABLES = (*_STATES, "term")
+_TABLES = ("first", "second", "term")
 """Tables within a section."""
-
-
-def load(path: Path, overrides: Sequence[str] = ()) -> Settings:
-    """Read, check and complete the settings of a TOML file.
-
-    Raises:
-        ConfigError: with all problems that were found.
-    """
-    return complete(_one_run(validate(_of_one_run(path), overrides)), default_name=path.stem)
-
-
-def load_in_place(folder: Path, overrides: Sequence[str] = ()) -> Settings:
-    """Read, check and complete the settings of the run in a folder; raises as `load`."""
-    data = in_place(_of_one_run(folder / CONFIG), folder)
-    return complete(_one_run(validate(data, with_out(overrides, folder))))
-
-
-def _one_run(settings: Settings) -> Settings:
-    """Refuse settings that ask for several starts."""
-    if (settings.run.starts or 1) > 1:
-        why = "makes several runs; use tnvmc run FILE with its own folder, or tnvmc.series_file"
-        raise ConfigError(conflict("run.starts", why, settings.run.starts))
-    return settings
 
 
 def with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
@@ -70,21 +43,6 @@ def with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
         raise ConfigError(conflict("run.out", why, str(out))) from None
     # A JSON string is a TOML string too, whatever quotes and backslashes the path holds.
     return [*overrides, f"run.out={json.dumps(str(out), ensure_ascii=False)}"]
-
-
-def _of_one_run(path: Path) -> dict[str, Any]:
-    """Read a file, refusing that of several runs, or of one that only Python can make."""
-    data = read_toml(path)
-    several = "asks for several runs; use tnvmc run FILE, or tnvmc.series_file in Python"
-    if isinstance(data.get("ansatz"), list):
-        why = f"a comparison (it has [[ansatz]]); use tnvmc compare {path}"
-    elif "sector" in data or "scan" in data:
-        why = f"{'[[sector]]' if 'sector' in data else '[scan]'} {several}"
-    elif own := own_parts(data):
-        why = only_in_python(path.parent, own)
-    else:
-        return data
-    raise ConfigError(ConfigProblem(str(path), "file", why))
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -122,7 +80,7 @@ def _unquoted(text: str, why: str) -> str:
     return f'; words have quotes: {given[1]} = "{given[2]}"' if given else ""
 
 
-def parse(model: type[S], table: Json, where: str) -> S:
+def parse(model: type[S], table: Json, where: str = "") -> S:
     """Check a table against a model, whose problems are named ``where.key``.
 
     Raises:
@@ -137,22 +95,24 @@ def parse(model: type[S], table: Json, where: str) -> S:
 
 def validate(data: Json, overrides: Sequence[str] = ()) -> Settings:
     """Check nested dicts (with ``section.key=value`` overrides) against what is allowed."""
-    merged = with_overrides(data, overrides)
-    try:
-        settings = Settings.model_validate(merged)
-    except ValidationError as error:
-        problems = [_problem(each, each["loc"], merged, Settings) for each in error.errors()]
-        raise ConfigError(*problems) from None
+    settings = parse(Settings, with_overrides(data, overrides))
     if problems := conflicts(settings):
         raise ConfigError(*problems)
     return settings
 
 
 def with_overrides(data: Json, overrides: Sequence[str]) -> dict[str, Any]:
-    """Give a copy of nested dicts with some keys changed."""
+    """Give a copy of nested dicts with some keys changed, as ``--set section.key=value`` does.
+
+    One of several tables ([[stage]], [[ansatz]]) has a number: ``stage.2.key=value``.
+
+    Raises:
+        ConfigError: the text is no such thing.
+    """
     merged = copy.deepcopy(dict(data))
     for override in overrides:
-        apply_override(merged, override)
+        if objection := _change(merged, override):
+            raise ConfigError(ConfigProblem(f"--set {override}", "override", objection))
     return merged
 
 
@@ -163,41 +123,33 @@ def _with_section(override: str) -> str:
     return f"; did you mean {' or '.join(homes)}?" if homes else ""
 
 
-def apply_override(data: dict[str, Any], override: str) -> None:
-    """Change one key of nested dicts, as ``--set section.key=value`` does.
-
-    A section of several tables ([[stage]], [[ansatz]]) has a number: ``stage.2.key=value``.
-
-    Raises:
-        ConfigError: the text is no such thing.
-    """
-
-    form = _OVERRIDE.fullmatch(override)
-    section, number, key, text = form.groups("") if form else [""] * 4
-    tables = data.get(section, [] if section in {*REPEATED} & {*SECTIONS} else {})
-    several = isinstance(tables, list)
-    of_product = section == "ansatz" and not several and not number.isdigit()
-    value, objection = _value(text), set_by_every_stage(data.get("stage"), section, key)
-    if not form or (number and not several and not of_product):
-        objection = (
+def _change(data: dict[str, Any], override: str) -> str | None:
+    """Change one key of nested dicts; or say why that is not possible."""
+    names, _, text = override.partition("=")
+    *path, key = (name.strip() for name in names.split("."))
+    if not path or not text.strip() or not all(map(_NAME.fullmatch, (*path, key))):
+        example = (
             "must be section.key=value, e.g. ansatz.D=4 (stage.2.D=4 for the second [[stage]])"
-            + _with_section(override)
         )
-    elif number and of_product and number not in _STATES:
-        hint = nearest(number, _STATES) or f"known are {', '.join(_STATES)}"
-        objection = f"unknown table '{number}'; {hint}"
-    elif several and number not in map(str, range(1, len(tables) + 1)):
-        count = f"N a number up to {len(tables)}, of [[{section}]]"
-        objection = f"must be {section}.N.key=value, {count}"
-    elif value is None:
-        objection = f"{text!r} is not a TOML value"
-    if objection:
-        raise ConfigError(ConfigProblem(f"--set {override}", "override", objection))
-    table = tables[int(number) - 1] if several else data.setdefault(section, {})
-    if number and not several and isinstance(table, dict):
-        table = table.setdefault(number, {})
-    if isinstance(table, dict):
-        table[key] = value
+        return example + _with_section(override)
+    if (value := _value(text.strip())) is None:
+        return f"{text.strip()!r} is not a TOML value"
+    if len(path) == 1 and (why := set_by_every_stage(data.get("stage"), path[0], key)):
+        return why
+    table: Any = data
+    for depth, name in enumerate((*path, key)):
+        if type(table) is list:
+            if name not in map(str, range(1, len(table) + 1)):
+                place, n = ".".join(path[:depth]), len(table)
+                return f"must be {place}.N.key=value, N a number up to {n}, of [[{place}]]"
+            table = table[int(name) - 1]
+        elif type(table) is not dict:
+            return None  # which is told when the whole is checked
+        elif depth < len(path):
+            table = table.setdefault(name, [] if name in REPEATED else {})
+        else:
+            table[name] = value
+    return None
 
 
 def _value(text: str) -> Any:
@@ -254,13 +206,13 @@ def _of_value(where: str, table: Json, known: Sequence[str], what: str) -> Confi
     if key not in table:
         return ConfigProblem(where, "missing", what)
     value = table[key]
-    hint = nearest(value, known) if isinstance(value, str) and len(known) > 1 else ""
+    hint = nearest(str(value), known) if len(known) > 1 else ""
     return ConfigProblem(where, "not_allowed", what, value, hint)
 
 
 def _without_quotes(key: str, given: Any, schema: Json) -> str:
     """Say how a text is written where numbers or a list of texts belong."""
-    if not isinstance(given, str):
+    if type(given) is not str:
         return ""
     taken, kinds = schema.get("anyOf", [schema]), json.dumps(schema)
     numbers = _NUMBER.findall(given)
@@ -283,12 +235,6 @@ def _of_key(
         problem = _of_value(where, table, choices(schema), allowed(model, key))
         hint = _without_quotes(key, table.get(key), schema)
         return replace(problem, hint=hint) if hint else problem
-    if section == "ansatz" and key in _STATES:
-        why = (
-            "[ansatz.first] and [ansatz.second] make a product; set ansatz.kind = "
-            "'product_of_states'"
-        )
-        return ConfigProblem(section, "foreign_key", why)
     homes = [name for name in SECTIONS if key in keys(name)]
     if section in homes:
         chosen = selector(section)
