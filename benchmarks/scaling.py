@@ -45,7 +45,7 @@ from threadpoolctl import threadpool_limits
 
 from states import heisenberg_state
 from tnvmc import PEPS, SRC, VMC, Sampler, heisenberg, square
-from tnvmc.ansatz.peps.row_pass import Views
+from tnvmc.ansatz.peps.row_pass import Views, strip_engine
 from tnvmc.backend.process import using_threads
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.observables import local_energy
@@ -202,8 +202,9 @@ def view_seconds(L: int, D: int, chi: int) -> float:
     theta = peps.initial(heisenberg(square(L, L)), kind="random")
 
     def both() -> None:
-        views = Views.of(peps.tensors(theta), peps.embedding, peps.scheme)
-        views.engine(by_columns=True)
+        tensors, found = peps.tensors(theta), peps.embedding
+        rows = strip_engine(tensors, found.shape, peps.scheme)
+        Views(tensors, found, peps.scheme, rows).engine(by_columns=True)
 
     return least_time(both, 1)
 

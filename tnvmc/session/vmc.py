@@ -235,7 +235,7 @@ class VMC:
     @collective
     def step(self, callback: Callable[[StepRecord], object] | None = None) -> StepRecord:
         """Make one step, and warn of nothing; otherwise as `run`."""
-        state, record = self.advance(self.state)
+        state, record = step.advance(self.method, self.state)
         with uninterrupted():
             self.state = state
             if callback is not None:

@@ -21,7 +21,7 @@ from tnvmc.ansatz.metropolis import (
 )
 from tnvmc.ansatz.peps.layout import TensorLayout, jacobian_of, on_grid
 from tnvmc.ansatz.peps.pairs import Environments, pair_ratios, pairs_by_source
-from tnvmc.ansatz.peps.row_pass import LatestTheta, RowBoundaries, RowPass, Views
+from tnvmc.ansatz.peps.row_pass import LatestTheta, RowBoundaries, RowPass, Views, strip_engine
 from tnvmc.ansatz.peps.strip_engine import StripReport, StripState
 from tnvmc.ansatz.peps.windows import Plan, Routes, routes
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, SweepInfo, Targets, Walkers
@@ -154,9 +154,14 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
         return Walkers(configs, amplitude, ready), snapshot
 
     def _views(self, theta: Array) -> Views:
+        found, scheme = self.embedding, self.scheme
         return self._latest.of(
-            theta, lambda x: Views.of(on_grid(self, x), self.embedding, self.scheme, self.rings)
-        )
+            theta,
+            lambda own: Views(
+                tensors := on_grid(self, own), found, scheme,
+                strip_engine(tensors, found.shape, scheme, self.rings),
+            ),
+        )  # fmt: skip
 
     def _routes(self, targets: Targets) -> Routes:
         return routes(tuple(targets), self.embedding, self.D)

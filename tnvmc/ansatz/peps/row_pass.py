@@ -23,7 +23,8 @@ import numpy as np
 
 from tnvmc.ansatz.peps.strip_engine import ArrayStrips, Layers, RingStrips, StripEngine, StripState
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.contraction.schemes import Scheme
+from tnvmc.contraction.schemes import SRC, Scheme
+from tnvmc.contraction.sketches import sketches_of
 from tnvmc.contraction.tensors import BoundaryMPS
 from tnvmc.lattice.embedding import Embedding
 
@@ -43,14 +44,6 @@ class Views:
     scheme: Scheme
     rows: StripEngine
 
-    @classmethod
-    def of(
-        cls, tensors: Sequence[Array], found: Embedding, scheme: Scheme, rings: bool = False
-    ) -> Views:
-        """Lay out the rows, which may be rings."""
-        rows = strip_engine(tensors, found.shape, scheme)
-        return cls(tensors, found, scheme, RingStrips(rows) if rings else rows)
-
     @cached_property
     def _columns(self) -> StripEngine:
         shape = self.embedding.shape
@@ -64,14 +57,22 @@ class Views:
             return self._columns
 
 
-def strip_engine(tensors: Sequence[Array], shape: tuple[int, int], scheme: Scheme) -> StripEngine:
-    """Lay out the tensors of a theta, for compiled kernels where there are any for them."""
-    layers = Layers.build(tensors, shape, scheme)
-    if not layers.tables["down"].compiled:
-        return ArrayStrips(layers)
-    from tnvmc.ansatz.peps.compiled_strips import CompiledStrips  # needs Numba
+def strip_engine(
+    tensors: Sequence[Array], shape: tuple[int, int], scheme: Scheme, rings: bool = False
+) -> StripEngine:
+    """Lay out the tensors of a theta, for compiled kernels where there are any for them.
 
-    return CompiledStrips(layers)
+    Cost: copies of theta, and for `SRC` one pass of absorption each way for one walker.
+    """
+    layers = Layers.build(tensors, shape, scheme)
+    if isinstance(scheme, SRC):
+        layers = replace(layers, sketches=sketches_of(layers.tables, shape, scheme))
+    engine: StripEngine = ArrayStrips(layers)
+    if layers.tables["down"].compiled:
+        from tnvmc.ansatz.peps.compiled_strips import CompiledStrips  # needs Numba
+
+        engine = CompiledStrips(layers)
+    return RingStrips(engine) if rings else engine
 
 
 def _transposed(tensors: Sequence[Array], shape: tuple[int, int]) -> list[Array]:

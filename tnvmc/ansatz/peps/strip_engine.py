@@ -29,8 +29,7 @@ from tnvmc.ansatz.peps.windows import Window
 from tnvmc.ansatz.protocol import LogAmplitude, Targets
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.contraction.row import Environment, Strip, closure
-from tnvmc.contraction.schemes import SRC, Scheme
-from tnvmc.contraction.sketches import sketches_of
+from tnvmc.contraction.schemes import Scheme
 from tnvmc.contraction.tensors import BoundaryMPS, SiteTables, Sketch, TableRow
 from tnvmc.lattice.lattice import Patch
 
@@ -69,9 +68,7 @@ class Layers:
 
     @classmethod
     def build(cls, tensors: Sequence[Array], shape: tuple[int, int], scheme: Scheme) -> Layers:
-        """Scale and lay out the tensors, and draw the sketches that `scheme` wants.
-
-        Cost: copies of theta, and for `SRC` one pass of absorption each way for one walker.
+        """Scale and lay out the tensors; without sketches.  Cost: copies of theta.
 
         Raises:
             ValueError: NaN or infinity in a tensor.
@@ -96,10 +93,7 @@ class Layers:
             for absorbed in ("down", "up")
         }  # fmt: skip
         nothing: list[Sketch | None] = [None] * shape[0]
-        sketches = {"down": nothing, "up": nothing}
-        if isinstance(scheme, SRC):
-            sketches = sketches_of(tables, shape, scheme)
-        return cls(*shape, tables, logs, scheme, sketches)
+        return cls(*shape, tables, logs, scheme, {"down": nothing, "up": nothing})
 
     def site(self, absorbed: str, moving: str, site: int, spins: Array) -> Array:
         """Gather one site for walkers at `spins` (B,)."""
