@@ -32,8 +32,6 @@ from tnvmc.vmc.results import Measurement
 
 Axes = Any
 
-_COLOURS = {"energy": style.VERMILION, "band": 0.22}
-
 
 def history(
     found: Any,
@@ -83,11 +81,10 @@ def energy(found: Measurement, ax: Axes = None, label: str = "measured") -> Axes
 
     def draw(axes: Axes) -> None:
         value, error = found.energy_per_site, found.energy_per_site_error
-        colour = _COLOURS["energy"]
-        axes.axhline(value, color=colour, lw=1.1, label=label)
+        axes.axhline(value, color=style.VERMILION, lw=1.1, label=label)
         if np.isfinite(error):
             band = (value - error, value + error)
-            axes.axhspan(*band, color=colour, alpha=_COLOURS["band"], lw=0)
+            axes.axhspan(*band, color=style.VERMILION, alpha=0.22, lw=0)
         if not axes.get_ylabel():
             axes.set_ylabel(f"energy per site ({found.units} units)")
         style.legend(axes)
@@ -150,7 +147,7 @@ def chi(found: Any, ax: Axes = None) -> Axes:
     return _into(ax, lambda axes: extrapolations.draw_chi(axes, run), "chi")
 
 
-def _into(ax: Axes, draw: Callable[[Axes], str | None], name: str = "") -> Axes:
+def _into(ax: Axes, draw: Callable[[Axes], None], name: str = "") -> Axes:
     """Draw into axes, or into new ones in the common style; what is lacking is an error."""
     made = None
     if ax is None:
@@ -160,10 +157,12 @@ def _into(ax: Axes, draw: Callable[[Axes], str | None], name: str = "") -> Axes:
             from matplotlib import pyplot
 
             made, ax = pyplot.subplots(layout="constrained")
-        if lacking := draw(ax):
+        try:
+            draw(ax)
+        except style.Lacking as lacking:
             if made is not None:
                 pyplot.close(made)
-            raise ValueError(f"plot.{name}: {lacking}")
+            raise ValueError(f"plot.{name}: {lacking}") from None
     return ax
 
 
@@ -213,10 +212,10 @@ def _pairs(name: str, found: Any, site: int | None) -> pairs.PairCorrelations:
         n_sites = run.shape[0] * run.shape[1]
         if site >= n_sites:
             raise ValueError(f"plot.{name}: site = {site}; there are the sites 0..{n_sites - 1}")
-    measured = pairs.pair_correlations(run, site)
-    if isinstance(measured, pairs.PairCorrelations):
-        return measured
-    raise ValueError(f"plot.{name}: {measured}")
+    try:
+        return pairs.pair_correlations(run, site)
+    except style.Lacking as lacking:
+        raise ValueError(f"plot.{name}: {lacking}") from None
 
 
 def _curves(found: Any, exact_energy: float | None) -> list[histories.History]:

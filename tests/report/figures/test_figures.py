@@ -289,29 +289,6 @@ def test_the_path_takes_the_middle_of_an_edge_that_the_title_names(kind: str) ->
         assert (box.min >= 0).all() and (box.max <= figure.get_size_inches()).all()
 
 
-@pytest.mark.whole
-@pytest.mark.parametrize("kind", ["honeycomb", "kagome"])
-def test_values_beside_sites_keep_off_the_bonds(kind: str) -> None:
-    lattice = GRIDS[kind](4, 4)
-    n = lattice.n_sites
-    bonds = [{"sites": [*bond], "mean": -0.3, "error": 0.01} for bond in lattice.bonds["nearest"]]
-    held = {
-        "shape": [4, 4], "lattice": kind, "boundary": "open", "units": "S.S", "bonds": bonds,
-        "vacant": list(lattice.vacant), "coordinates": lattice.positions().tolist(),
-        "sites": {"Sz": {"mean": [-0.0123] * n, "error": [0.0012] * n}},
-    }  # fmt: skip
-    figure = draw([Run(Path(), observables=held)], ["lattice"]).figures["lattice"]
-    axes = figure.axes[0]
-    figure.canvas.draw()
-    assert len(axes.texts) == n
-    for text in axes.texts:
-        box = text.get_window_extent()
-        for bond in bonds:
-            ends = axes.transData.transform(lattice.positions()[bond["sites"]])
-            inside = ends[0] + np.linspace(0, 1, 50)[:, None] * (ends[1] - ends[0])
-            assert not box.count_contains(inside), text.get_text()
-
-
 def test_bonds_around_a_boundary_are_stubs_and_long_ones_are_counted() -> None:
     def pieces(sites: list[int], shape: tuple[int, int], boundary: str) -> Any:
         xy = square(*shape).positions().astype(float)

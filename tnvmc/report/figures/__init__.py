@@ -1,4 +1,4 @@
-"""Figures of a run: each function gives a figure, or one line saying what it has no data for."""
+"""Figures of a run: each function gives a figure, or raises `Lacking`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from tnvmc.report.figures import convergence, extrapolations, maps, momentum, pairs, style
-from tnvmc.report.figures.history import PANELS, draw_histories, history_of
+from tnvmc.report.figures.history import PANELS, draw_histories, histories_of
 from tnvmc.storage.run_files import Run
 
 STATES: Mapping[str, Callable[[Run], Any]] = {
@@ -47,19 +47,20 @@ def draw(
     """
     figures: dict[str, Any] = {}
     left_out: list[str] = []
-    histories = [found for run in runs if (found := history_of(run)) is not None and found.lines]
-    states = dict(STATES) | {"correlations": partial(pairs.correlations, site=site)}
+    histories = histories_of(runs)
+    states: dict[str, Any] = {**STATES, "correlations": partial(pairs.correlations, site=site)}
     for name in names:
-        with style.styled():
-            if name == convergence.NAME:
-                made = convergence.draw_convergence(histories, against)
-                left_out += convergence.not_shown(histories)
-            elif name in HISTORIES:
-                made = draw_histories(name, histories, against)
-            else:
-                made = "shows one run, not several" if len(runs) > 1 else states[name](runs[0])
-        if isinstance(made, str):
-            left_out.append(f"{name} is left out: {made}")
-        else:
-            figures[name] = made
+        try:
+            with style.styled():
+                if name == convergence.NAME:
+                    left_out += convergence.not_shown(histories)
+                    figures[name] = convergence.draw_convergence(histories, against)
+                elif name in HISTORIES:
+                    figures[name] = draw_histories(name, histories, against)
+                elif len(runs) > 1:
+                    raise style.Lacking("shows one run, not several")
+                else:
+                    figures[name] = states[name](runs[0])
+        except style.Lacking as lacking:
+            left_out.append(f"{name} is left out: {lacking}")
     return Figures(figures, tuple(left_out))

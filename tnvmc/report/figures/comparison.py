@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.report.figures import style
-from tnvmc.report.figures.history import History, history_of, limit
+from tnvmc.report.figures.history import ABSCISSAS, History, histories_of, limit
 from tnvmc.storage.run_files import Run
 
 _MARKERS = ("o", "s", "D", "^", "v", "P", "X")
@@ -24,8 +24,7 @@ def draw_comparison(runs: Sequence[Run]) -> Mapping[str, Any]:
     "variance" against it, and "v_score".  Nothing is drawn of runs without steps.  Relative
     errors are drawn by their size; markers of energies below the reference are open.
     """
-    found = [history for run in runs if (history := history_of(run)) is not None]
-    histories = [history for history in found if history.lines]
+    histories = histories_of(runs)
     results = {run.name: run.result for run in runs if run.result is not None}
     scores = {name: result["v_score"] for name, result in results.items()}
     figures: dict[str, Any] = {}
@@ -48,36 +47,29 @@ def _marker(number: int) -> dict[str, Any]:
 def _energies(histories: Sequence[History]) -> Any:
     """Running medians over the faint values of the steps; the final measurements as points."""
     figure = style.new_figure(9.0, 4.2)
-    panels, drawn = figure.subplots(1, 2, sharey=True), []
-    for axes, against in zip(panels, ("steps", "seconds of optimisation"), strict=True):
-        ends: list[float] = []
-        courses: list[Course] = []
+    panels = figure.subplots(1, 2, sharey=True)
+    for axes, against in zip(panels, ABSCISSAS, strict=True):
         for number, history in enumerate(histories):
             line, marker = style.line(number), _marker(number)
-            x = history.x("step" if against == "steps" else "seconds")
-            ends.append(x[-1])
-            x, energy = x[history.kept], history.energy[history.kept]
-            gone = history.is_absurd(energy)
-            far = history.distance(energy)
+            every = history.x(against)
+            x, energy = every[history.kept], history.energy[history.kept]
+            gone, far = history.is_absurd(energy), history.distance(energy)
             style.mark_beyond(axes, x[gone], far[gone], line["color"], history.label)
             axes.plot(x, style.without(far, gone), **line, lw=0.8, alpha=0.22)
             middle = _running_median(energy)
             middle = style.without(middle, history.is_absurd(middle))
             axes.plot(x, history.distance(middle), **line, lw=1.7)
-            courses.append((x, history.distance(middle)))
             _open_below(axes, history, x, middle, line["color"])
-            _final(axes, history, x[-1], marker)
+            _final(axes, history, every[-1], marker)
+        ends = [history.x(against)[-1] for history in histories]
         if max(ends) > _MANY * min(ends):
             style.logarithmic(axes, "x")
         _finish(axes, histories)
-        axes.set_xlabel(against)
-        drawn.append(courses)
+        axes.set_xlabel(ABSCISSAS[against])
     panels[0].set_ylabel(histories[0].distance_label)
     for number, history in enumerate(histories):
         panels[0].plot([], [], **style.line(number) | _marker(number), label=history.label)
     _explain_below(panels[0], histories)
-    for axes, courses in zip(panels, drawn, strict=True):
-        _mark_under(axes, courses)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
     return figure
@@ -130,30 +122,6 @@ def _finish(axes: Any, histories: Sequence[History]) -> None:
     style.logarithmic(axes, "y", min(seen) / 5 if seen and min(seen) > 0 else None)
 
 
-Course = tuple[np.ndarray, np.ndarray]
-"""Abscissas and ordinates of the line of a run."""
-
-
-def _mark_under(axes: Any, courses: Sequence[Course]) -> None:
-    """Mark at the edge which steps lie below a logarithmic axis: where a run crosses the exact
-    energy.
-    """
-    if axes.get_yscale() != "log":
-        return
-    count = 0
-    for number, (x, y) in enumerate(courses):
-        under = np.flatnonzero(y < axes.get_ylim()[0])
-        if not under.size:
-            continue
-        count += under.size
-        axes.plot(
-            x[under], np.zeros(under.size), "v", color=style.line(number)["color"], ms=5,
-            transform=axes.get_xaxis_transform(), clip_on=False,
-        )  # fmt: skip
-    if count:
-        axes.plot([], [], "v", color=style.INK, ms=5, label=f"steps below the axis: {count}")
-
-
 def _running_median(values: np.ndarray) -> np.ndarray:
     half = len(values) // (2 * _WINDOWS)
     padded = np.pad(values, half, mode="reflect") if half else values
@@ -164,26 +132,24 @@ def _running_median(values: np.ndarray) -> np.ndarray:
 def _variances(histories: Sequence[History], results: Mapping[str, Any]) -> Any:
     """Final energies against final variances, on the way that the steps took there."""
     figure = style.new_figure(6.4, 4.6)
-    axes, courses = figure.subplots(), []
+    axes = figure.subplots()
     for number, history in enumerate(histories):
         marker = _marker(number)
-        colour = marker["color"]
         x = _running_median(history.of("variance")[history.kept] / history.n_sites)
         energy = _running_median(history.energy[history.kept])
         gone = history.is_absurd(energy) | style.absurd(x)
         x, energy = style.without(x, gone), style.without(energy, gone)
-        axes.plot(x, history.distance(energy), color=colour, lw=1.0, alpha=0.45)
-        courses.append((x, history.distance(energy)))
-        _open_below(axes, history, x, energy, colour)
+        axes.plot(x, history.distance(energy), color=marker["color"], lw=1.0, alpha=0.45)
+        _open_below(axes, history, x, energy, marker["color"])
         if variance := results.get(history.label, {}).get("variance"):
             _final(axes, history, variance / history.n_sites, marker)
         axes.plot([], [], ms=6, **marker, label=history.label)
         if gone.any():
-            axes.plot([], [], "^", color=colour, label=f"steps beyond the axes: {gone.sum()}")
+            label = f"steps beyond the axes: {gone.sum()}"
+            axes.plot([], [], "^", color=marker["color"], label=label)
     _explain_below(axes, histories)
     style.logarithmic(axes, "x")
     _finish(axes, histories)
-    _mark_under(axes, courses)
     units = histories[0].units
     axes.set_xlabel(f"variance of the local energy per site ({units} units squared)")
     axes.set_ylabel(histories[0].distance_label)

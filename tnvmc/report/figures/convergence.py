@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,12 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.report.figures import style
 from tnvmc.report.figures.history import (
     ABSCISSAS,
+    NO_STEPS,
     PANELS,
     Curve,
     History,
     Panel,
+    column,
     mark_stages,
 )
 from tnvmc.shown import sentence, with_error
@@ -23,18 +25,15 @@ from tnvmc.trust.steps import noise_shares, zero_variance
 NAME = "convergence"
 
 
-def draw_convergence(histories: Sequence[History], against: str | None = None) -> Any | str:
+def draw_convergence(histories: Sequence[History], against: str | None = None) -> Any:
     """Draw panels that share the seconds, or the "step", as abscissa; those without data are left
     out.
 
     The energy and the line to zero variance; the share of noise in the steps; effective samples;
     the power of |psi|^2 they were drawn from; the learning rate.
-
-    Returns:
-        The figure, or a line that says what is lacking.
     """
     if not histories:
-        return Panel.lacking
+        raise style.Lacking(NO_STEPS)
     timed = all(history.seconds[-1] > 0 for history in histories)
     along = against or ("seconds" if timed else "step")
     panels = [panel for panel in _PANELS if any(map(panel.is_known, histories))]
@@ -103,25 +102,9 @@ def _noise(axes: Any, curves: Sequence[Curve]) -> None:
     axes.set_ylim(min(drawn) - 0.15, max(drawn) + 0.15)
 
 
-def _column(key: str, top: float | None = None) -> Callable[[Any, Sequence[Curve]], None]:
-    """Make what draws a column of the history from 0 on."""
-
-    def fill(axes: Any, curves: Sequence[Curve]) -> None:
-        for curve in curves:
-            curve.column(axes, curve.history.of(key))
-        axes.set_ylim(0, top or 1.1 * axes.dataLim.y1)
-
-    return fill
-
-
-def _has(key: str) -> Callable[[History], bool]:
-    return lambda history: bool(np.isfinite(history.of(key)).any())
-
-
-def _varies(history: History) -> bool:
+def _varies(rates: np.ndarray) -> bool:
     """Tell whether the learning rate is more than one number of the settings."""
-    rates = history.of("learning_rate")[history.kept]
-    return len(set(rates[np.isfinite(rates)].tolist())) > 1
+    return len({*rates[np.isfinite(rates)]}) > 1
 
 
 _PANELS = (
@@ -130,13 +113,10 @@ _PANELS = (
         _noise, lambda history: "share of noise",
         is_known=lambda history: bool(noise_shares(history.lines)),
     ),
-    Panel(
-        _column("effective_samples"), lambda history: "effective\nsamples",
-        is_known=_has("effective_samples"),
+    column("effective_samples", "effective\nsamples", limits=(0, None)),
+    column(
+        "power", r"power of $|\psi|^2$", limits=(0, 1.05),
+        is_known=lambda powers: (powers < 1).any(),
     ),
-    Panel(
-        _column("power", 1.05), lambda history: r"power of $|\psi|^2$",
-        is_known=lambda history: bool((history.of("power") < 1).any()),
-    ),
-    Panel(_column("learning_rate"), lambda history: "learning rate", is_known=_varies),
+    column("learning_rate", "learning rate", limits=(0, None), is_known=_varies),
 )  # fmt: skip

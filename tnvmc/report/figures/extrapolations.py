@@ -18,18 +18,19 @@ def _part(run: Run, name: str) -> Any:
     return ((run.result or {}).get("convergence") or {}).get(name)
 
 
-def chi(run: Run) -> Any | str:
+_CHI = r"boundary bond dimension $\chi$"
+
+
+def chi(run: Run) -> Any:
     """Draw the energy's distance to that at the largest chi, and the closure spread, against chi.
 
     Both are from the same configurations; the band is the error bar of the energy itself.
     """
-    points: Sequence[Json] = _part(run, "chi") or ()
-    chis, spread = _columns(points, "chi", "closure_spread")
+    chis, spread = _columns(_part(run, "chi") or (), "chi", "closure_spread")
     has_spread = bool((spread > 0).any())
     figure = style.new_figure(5.4, 4.6 if has_spread else 3.5)
     axes = np.atleast_1d(figure.subplots(1 + has_spread, 1, sharex=True))
-    if lacking := draw_chi(axes[0], run):
-        return lacking
+    draw_chi(axes[0], run)
     if has_spread:
         axes[1].plot(chis, spread, "s-", color=style.VERMILION, ms=5)
         style.logarithmic_or_rounding(axes[1], spread)
@@ -40,18 +41,11 @@ def chi(run: Run) -> Any | str:
     return figure
 
 
-_CHI = r"boundary bond dimension $\chi$"
-
-
-def draw_chi(axes: Any, run: Run) -> str | None:
-    """Draw the energy's distance to that at the largest chi into axes.
-
-    Returns:
-        What is lacking, None where nothing is.
-    """
+def draw_chi(axes: Any, run: Run) -> None:
+    """Draw the energy's distance to that at the largest chi into axes."""
     points: Sequence[Json] = _part(run, "chi") or ()
     if len(points) < 2:
-        return "no energies at several chi (result.json: convergence.chi)"
+        raise style.Lacking("no energies at several chi (result.json: convergence.chi)")
     chis, energy_error, off, error = _columns(
         points, "chi", "energy_error", "difference", "difference_error"
     )
@@ -63,7 +57,10 @@ def draw_chi(axes: Any, run: Run) -> str | None:
         chis, off / n_sites, np.nan_to_num(error) / n_sites, fmt="o-", color=style.BLUE, ms=5,
         capsize=2, label="same configurations",
     )  # fmt: skip
-    _double_layer(axes, run, points[-1])
+    by_layers, sampled = (_part(run, "double_layer") or {}).get("energy"), points[-1].get("energy")
+    if by_layers is not None and sampled is not None:
+        look = {"color": style.VERMILION, "lw": 1.1, "ls": "--"}
+        axes.axhline((by_layers - sampled) / n_sites, label="double layer, no samples", **look)
     label = rf"[$E(\chi) - E({int(np.nanmax(chis))})$] per site"
     axes.set_ylabel(f"{label}\n({units_of(run)} units)")
     axes.ticklabel_format(axis="y", scilimits=(-2, 2))
@@ -71,23 +68,13 @@ def draw_chi(axes: Any, run: Run) -> str | None:
     style.grid(axes)
     axes.set_xticks(chis, [f"{value:g}" for value in chis])
     axes.set_xlabel(_CHI)
-    return None
 
 
 def _columns(points: Sequence[Json], *keys: str) -> tuple[np.ndarray, ...]:
     return tuple(as_array([point.get(key) for point in points]) for key in keys)
 
 
-def _double_layer(axes: Any, run: Run, largest: Json) -> None:
-    """Draw where the energy of the double layer lies, which is computed without samples."""
-    found = _part(run, "double_layer") or {}
-    if found.get("energy") is None or largest.get("energy") is None:
-        return
-    off = (found["energy"] - largest["energy"]) / (run.n_sites or 1)
-    axes.axhline(off, color=style.VERMILION, lw=1.1, ls="--", label="double layer, no samples")
-
-
-def extrapolation(key: str, run: Run) -> Any | str:
+def extrapolation(key: str, run: Run) -> Any:
     """Draw energy against variance ("variance") or 1/D ("bond_dimension"), and the line to 0.
 
     The line goes through the extrapolated energy and fits the points best.
@@ -95,17 +82,15 @@ def extrapolation(key: str, run: Run) -> Any | str:
     fit: Json | None = _part(run, key)
     if not fit:
         along = "1/D" if key == "bond_dimension" else "the variance"
-        return f"no extrapolation in {along} (result.json: convergence.{key})"
+        raise style.Lacking(f"no extrapolation in {along} (result.json: convergence.{key})")
     n, points, units = run.n_sites or 1, fit["points"], units_of(run)
+    x, y, error = (each / n for each in _columns(points, "variance", "energy", "energy_error"))
+    error = np.nan_to_num(error)
+    labels = [str(point.get("label", "")) for point in points]
+    xlabel = f"variance of the local energy per site ({units} units squared)"
     if key == "bond_dimension":
-        x = 1 / as_array([point["D"] for point in points])
+        x = 1 / _columns(points, "D")[0]
         labels, xlabel = [f"D = {point['D']:g}" for point in points], "1/D"
-    else:
-        x = as_array([point["variance"] for point in points]) / n
-        labels = [str(point.get("label", "")) for point in points]
-        xlabel = f"variance of the local energy per site ({units} units squared)"
-    y = as_array([point["energy"] for point in points]) / n
-    error = np.nan_to_num(as_array([point["energy_error"] for point in points])) / n
     figure = style.new_figure()
     axes = figure.subplots()
     style.grid(axes)
@@ -126,9 +111,9 @@ def extrapolation(key: str, run: Run) -> Any | str:
             0, end, end_error, fmt="D", ms=6, capsize=3, color=style.VERMILION,
             label="extrapolated", clip_on=False, zorder=3,
         )  # fmt: skip
-    exact, method, error = reference(run)
+    exact, method, of_exact = reference(run)
     if exact is not None:
-        axes.axhspan(exact - error, exact + error, color=style.INK, alpha=0.15, lw=0)
+        axes.axhspan(exact - of_exact, exact + of_exact, color=style.INK, alpha=0.15, lw=0)
         axes.axhline(exact, color=style.INK, lw=1.1, ls=":", label=method)
     axes.locator_params(axis="x", nbins=6)
     room = 0.08 + 0.016 * max(map(len, labels))  # for the label of the last point

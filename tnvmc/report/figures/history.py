@@ -15,6 +15,8 @@ from tnvmc.storage.run_files import Run, as_array
 ABSCISSAS = {"step": "step", "seconds": "seconds of optimisation"}
 """What histories are drawn against, and how the axis is called."""
 
+NO_STEPS = "no step has been written yet"
+
 GAP = 100.0
 """Of an energy to the others, above which it hides them on a linear axis."""
 
@@ -107,6 +109,11 @@ def history_of(run: Run) -> History | None:
     return History(run.name, units_of(run), lines, run.n_sites, exact, method, measured)
 
 
+def histories_of(runs: Sequence[Run]) -> list[History]:
+    """Make the histories of the runs that have steps."""
+    return [found for run in runs if (found := history_of(run)) is not None and found.lines]
+
+
 @dataclass(frozen=True)
 class Curve:
     """How a history is drawn into a panel: its abscissa and its line."""
@@ -143,7 +150,7 @@ class Panel:
     floor: float | None = None
     """With it the axis is logarithmic, and values up to it are rounding."""
     is_known: Callable[[History], bool] = lambda history: True
-    lacking: str = "no step has been written yet"  #: what is said where it is known of no history
+    lacking: str = NO_STEPS  #: what is said where it is known of no history
 
     def draw(self, axes: Any, histories: Sequence[History], against: str = "step") -> None:
         """Draw histories against the "step" or the "seconds"."""
@@ -167,20 +174,15 @@ class Panel:
         axes.xaxis.get_major_locator().set_params(integer=against == "step")
 
 
-def draw_histories(
-    name: str, histories: Sequence[History], against: str | None = None
-) -> Any | str:
+def draw_histories(name: str, histories: Sequence[History], against: str | None = None) -> Any:
     """Draw a panel against the step; for several runs a second one against the seconds.
 
     `against` draws one of the two.
-
-    Returns:
-        The figure, or a line that says what is lacking.
     """
     panel = PANELS[name]
     known = [history for history in histories if panel.is_known(history)]
     if not known:
-        return panel.lacking if histories else Panel.lacking
+        raise style.Lacking(panel.lacking if histories else NO_STEPS)
     alone = len(known) == 1
     drawn = (against,) if against else ("step",) if alone else ("step", "seconds")
     figure = style.new_figure(5.4 if alone else 4.5 * len(drawn), 3.6)
@@ -321,21 +323,23 @@ def _variance(axes: Any, curves: Sequence[Curve]) -> None:
 
 
 def column(
-    key: str, label: str, floor: float | None = None, limits: tuple[float, float] | None = None
+    key: str,
+    label: str,
+    floor: float | None = None,
+    limits: tuple[float, float | None] | None = None,
+    is_known: Callable[[np.ndarray], Any] = lambda values: np.isfinite(values).any(),
 ) -> Panel:
-    """Make the panel of a column of the history as it is."""
+    """Make the panel of a column of the history as it is; `is_known` looks at its values."""
 
     def fill(axes: Any, curves: Sequence[Curve]) -> None:
         for curve in curves:
             curve.column(axes, curve.history.of(key))
         if limits is not None:
-            axes.set_ylim(limits)
-
-    def is_known(history: History) -> bool:
-        return bool(np.isfinite(history.of(key)).any())
+            axes.set_ylim(limits[0], limits[1] or 1.1 * axes.dataLim.y1)
 
     lacking = f"the history holds no {key.replace('_', ' ')}"
-    return Panel(fill, lambda history: label, floor, is_known, lacking)
+    known = lambda history: bool(is_known(history.of(key)[history.kept]))
+    return Panel(fill, lambda history: label, floor, known, lacking)
 
 
 PANELS: Mapping[str, Panel] = {

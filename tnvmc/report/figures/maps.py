@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tnvmc.lattice.lattice import Lattice, nearest_images
+from tnvmc.lattice.lattice import nearest_images
 from tnvmc.report.figures import places as on_lattice
 from tnvmc.report.figures import style
 from tnvmc.report.figures.places import Places, around, clear, coloured, places_of
@@ -22,18 +21,16 @@ _FIELDS = {
 }
 """By name; the first that is measured is drawn."""
 
-_NO_BONDS = "no bond energies are measured (tnvmc measure)"
 _WIDTH, _BAR, _BELOW = 5.6, 1.9, 1.0  # inches: of the figure, of its bars beside and below
 _ROOM = 46.0  # points between sites that a value with its error takes
 
 Points = list[tuple[float, float]]
 
 
-def lattice(run: Run) -> Any | str:
+def lattice(run: Run) -> Any:
     """Draw bond energies as widths and colours, <Sz> (or <n>) on the sites; see `draw_lattice`."""
+    _require_bonds(run)
     places = places_of(run)
-    if isinstance(places, str):
-        return _lacking(run) or places
     width, height = places.extent
     inches = min(_WIDTH - _BAR, 8.0 * width / height)
     size = (inches + _BAR, max(2.4, inches * height / width + _BELOW))
@@ -41,10 +38,11 @@ def lattice(run: Run) -> Any | str:
         inches = 6.6
         size = (7.0, inches * height / width + 2 * _BELOW)
     figure = style.new_figure(*size)
-    return draw_lattice(figure.subplots(), run, 72 * inches / width) or figure
+    draw_lattice(figure.subplots(), run, 72 * inches / width)
+    return figure
 
 
-def draw_lattice(axes: Any, run: Run, unit: float | None = None) -> str | None:
+def draw_lattice(axes: Any, run: Run, unit: float | None = None) -> None:
     """Draw bond energies and a field on the sites into axes, with their colour bars beside these.
 
     What is not `CLEAR` errors from 0 is white (a site) or dashed (a bond), and colours span many
@@ -56,46 +54,33 @@ def draw_lattice(axes: Any, run: Run, unit: float | None = None) -> str | None:
         axes: of matplotlib.
         run: with observables.
         unit: distance of two sites in points, which sizes go by; None: from the size of the axes.
-
-    Returns:
-        What is lacking, None where nothing is.
     """
-    places, why = places_of(run), _lacking(run)
-    if why is not None or isinstance(places, str) or run.observables is None:
-        return why or str(places)
-    unit = _unit(axes, places) if unit is None else unit
-    figure = axes.figure
-    hidden, unclear = _bonds(figure, axes, run.observables, places, unit)
-    _sites(figure, axes, run.observables, places, unit)
+    observables = _require_bonds(run)
+    places = places_of(run)
+    unit = places.unit(axes) if unit is None else unit
+    hidden, unclear = _bonds(axes, observables, places, unit)
+    _sites(axes, observables, places, unit)
     places.show(axes)
     told = [f"{hidden} longer bonds are not drawn"] if hidden else []
     if unclear:
         told.append(f"dashed bonds: within {on_lattice.CLEAR:g} errors of 0")
     axes.set_xlabel("; ".join(told), fontsize=8)
-    return None
 
 
 def _is_flat(places: Places) -> bool:
     """Whether there is more room above the lattice than beside it."""
     width, height = places.extent
-    return height < _FLAT * width
+    return height < 0.4 * width
 
 
-_FLAT = 0.4
+def _require_bonds(run: Run) -> Json:
+    """Give the observables of a run, with bond energies."""
+    if run.observables is None or not run.observables.get("bonds"):
+        raise style.Lacking("no bond energies are measured (tnvmc measure)")
+    return run.observables
 
 
-def _lacking(run: Run) -> str | None:
-    return None if (run.observables or {}).get("bonds") else _NO_BONDS
-
-
-def _unit(axes: Any, places: Places) -> float:
-    box, (width, height) = axes.get_window_extent(), places.extent
-    return 72 / axes.figure.dpi * min(0.8 * box.width / width, 0.8 * box.height / height)
-
-
-def _bonds(
-    figure: Any, axes: Any, observables: Json, places: Places, unit: float
-) -> tuple[int, bool]:
+def _bonds(axes: Any, observables: Json, places: Places, unit: float) -> tuple[int, bool]:
     """Draw the bonds; give the number of those left out, and whether any is not told from 0."""
     from matplotlib import colormaps
     from matplotlib.collections import LineCollection
@@ -127,60 +112,46 @@ def _bonds(
     axes.add_collection(lines)
     told = f"energy of the bond ({observables['units']} units)", on_lattice.errors_text(error)
     if _is_flat(places):
-        style.colour_bar(figure, lines, axes, ", ".join(told), location="top", pad=0.02, aspect=40)
+        style.colour_bar(axes, lines, ", ".join(told), location="top", pad=0.02, aspect=40)
     else:
-        style.colour_bar(figure, lines, axes, "\n".join(told))
+        style.colour_bar(axes, lines, "\n".join(told))
     return hidden, not seen.all()
 
 
 def _pieces(sites: Sequence[int], places: Places) -> list[Points]:
     """Polylines (x, y) of a bond: one, two stubs around a boundary, or none for a long one."""
     (x, y), (to_x, to_y) = ((float(x), float(y)) for x, y in places.xy[list(sites)])
-    if places.lattice is not None:
-        return _on_lattice(places.lattice, (x, y), (to_x, to_y))
-    if not places.on_grid:
-        return [[(x, y), (to_x, to_y)]]
-    (n_rows, n_columns), (across, downwards) = places.shape, places.wraps
     right, down = to_x - x, to_y - y
-    if n_rows == 1 and abs(right) == 2:
-        middle, radius = (x + to_x) / 2, abs(right) / 2
-        angles = np.linspace(0, np.pi, 24)
-        return [[(middle - radius * np.cos(t), -0.45 * np.sin(t)) for t in angles]]
-    short_right = float(around(right, n_columns, across))
-    short_down = float(around(down, n_rows, downwards))
-    if max(abs(short_right), abs(short_down)) > 1:
-        return []
-    if (short_right, short_down) == (right, down):
+    if places.listed:
         return [[(x, y), (to_x, to_y)]]
-    return _stubs((x, y), (to_x, to_y), (short_right, short_down))
-
-
-def _on_lattice(
-    lattice: Lattice, start: tuple[float, float], end: tuple[float, float]
-) -> list[Points]:
-    """A bond between neighbours; two stubs around a boundary, none for a longer one."""
-    step = np.subtract(end, start)
-    down, right = nearest_images(step[::-1], lattice)
-    if np.hypot(down, right) > _NEIGHBOURS:
+    if places.lattice is not None:
+        step = np.array([down, right])
+        short_down, short_right = map(float, nearest_images(step, places.lattice))
+        is_long = np.hypot(short_right, short_down) > _NEIGHBOURS
+    else:
+        (n_rows, n_columns), (across, downwards) = places.shape, places.wraps
+        if n_rows == 1 and abs(right) == 2:
+            middle, radius = (x + to_x) / 2, abs(right) / 2
+            angles = np.linspace(0, np.pi, 24)
+            return [[(middle - radius * np.cos(t), -0.45 * np.sin(t)) for t in angles]]
+        short_right = float(around(right, n_columns, across))
+        short_down = float(around(down, n_rows, downwards))
+        is_long = max(abs(short_right), abs(short_down)) > 1
+    if is_long:
         return []
-    if np.allclose(step, (right, down)):
-        return [[start, end]]
-    return _stubs(start, end, (float(right), float(down)))
+    if np.allclose((short_right, short_down), (right, down)):
+        return [[(x, y), (to_x, to_y)]]
+    half = 0.55 * short_right, 0.55 * short_down
+    return [[(x, y), (x + half[0], y + half[1])], [(to_x, to_y), (to_x - half[0], to_y - half[1])]]
 
 
 _NEIGHBOURS = 1.5  # shortest distances; the next ones are sqrt(3)
 
 
-def _stubs(
-    start: tuple[float, float], end: tuple[float, float], step: tuple[float, float]
-) -> list[Points]:
-    (x, y), (to_x, to_y), half = start, end, (0.55 * step[0], 0.55 * step[1])
-    return [[(x, y), (x + half[0], y + half[1])], [(to_x, to_y), (to_x - half[0], to_y - half[1])]]
-
-
-def _sites(figure: Any, axes: Any, observables: Json, places: Places, unit: float) -> None:
-    """Draw the sites: a field that is not told from 0 is white."""
+def _sites(axes: Any, observables: Json, places: Places, unit: float) -> None:
+    """Draw the sites: a field that is not told from 0 is white; values beside them on a grid."""
     from matplotlib import colormaps
+    from matplotlib.patheffects import withStroke
 
     diameter = min(20.0, 0.36 * unit)
     look = {"s": diameter**2, "edgecolors": style.INK, "zorder": 2}
@@ -198,66 +169,15 @@ def _sites(figure: Any, axes: Any, observables: Json, places: Places, unit: floa
         *places.xy.T, c=coloured(mean, error), linewidths=0.9, plotnonfinite=True, cmap=colours,
         vmin=lowest, vmax=largest, **look,
     )  # fmt: skip
-    if unit >= _ROOM:
-        texts = [with_error(*each) for each in zip(mean, error, strict=True)]
-        pairs = [bond["sites"] for bond in observables["bonds"] if len(bond["sites"]) == 2]
-        lines = [np.array(line) for pair in pairs for line in _pieces(pair, places)]
-        _values(axes, places, texts, _Room(unit, diameter, lines))
+    if places.on_grid and unit >= _ROOM:
+        off = (0.5 * diameter + 1.5) * np.sqrt(0.5)
+        for xy, *value in zip(places.xy, mean, error, strict=True):
+            axes.annotate(
+                with_error(*value).replace("-", "−"), xy, xytext=(off, -off), fontsize=6.5,
+                textcoords="offset points", va="top", zorder=3,
+                path_effects=[withStroke(linewidth=2, foreground="white")],
+            )  # fmt: skip
     white = "" if clear(mean, error).all() else f"; white: within {on_lattice.CLEAR:g} errors of 0"
     label = f"{_FIELDS[name]}, {on_lattice.errors_text(error)}{white}"
     aspect = 40 if _is_flat(places) else 24
-    style.colour_bar(figure, dots, axes, label, location="bottom", pad=0.02, aspect=aspect)
-
-
-@dataclass(frozen=True)
-class _Room:
-    """What values stand beside."""
-
-    unit: float  #: points between neighbours
-    diameter: float  #: of a site, in points
-    lines: Sequence[np.ndarray]  #: bonds, (n, 2) in the coordinates of the sites
-
-
-def _values(axes: Any, places: Places, texts: Sequence[str], room: _Room) -> None:
-    """Write values with their errors beside the sites, where no bond is in the way."""
-    from matplotlib.patheffects import withStroke
-
-    off = 0.5 * room.diameter + 1.5
-    for site, text in enumerate(texts):
-        right, up = _free_side(places, site, len(text), room)
-        axes.annotate(
-            text.replace("-", "−"), places.xy[site], xytext=(off * right, off * up),
-            fontsize=_SIZE,
-            textcoords="offset points", zorder=3, va=_ALIGNED[round(up)][0],
-            ha=_ALIGNED[round(right)][1],
-            path_effects=[withStroke(linewidth=2, foreground="white")],
-        )  # fmt: skip
-
-
-_ALIGNED = {-1: ("top", "right"), 0: ("center", "center"), 1: ("bottom", "left")}
-_SIDES = tuple(np.exp(1j * np.deg2rad([-45, 45, -135, 135, -90, 90, 0, 180])))
-_SIZE, _WIDTH_OF_LETTER = 6.5, 0.56  # points; widths of digits over it
-
-
-def _free_side(places: Places, site: int, n_letters: int, room: _Room) -> tuple[float, float]:
-    """Direction (to the right, up) in which a text is farthest from all bonds; on a grid one for
-    all.
-    """
-    chosen = _SIDES[0]
-    if not places.on_grid and room.lines:
-        upwards = np.array([1, 1 if places.listed else -1])
-        steps = np.linspace(0, 1, 25)[:, None]
-        marks = np.concatenate([line[0] + steps * (line[-1] - line[0]) for line in room.lines])
-        away = (marks - places.xy[site]) * upwards * room.unit / places.spacing
-        gaps = [_gap(away, side, n_letters, room) for side in _SIDES]
-        chosen = _SIDES[int(np.argmax(np.round(gaps, 1)))]
-    return float(chosen.real), float(chosen.imag)
-
-
-def _gap(marks: np.ndarray, side: complex, n_letters: int, room: _Room) -> float:
-    """Distance in points of a text on a side of a site from the nearest of marks (n, 2)."""
-    size = np.array([n_letters * _WIDTH_OF_LETTER * _SIZE, _SIZE])
-    direction = np.array([side.real, side.imag])
-    middle = (0.5 * room.diameter + 1.5) * direction + 0.5 * size * np.round(direction)
-    beyond = np.maximum(np.abs(marks - middle) - 0.5 * size, 0.0)
-    return float(np.hypot(*beyond.T).min(initial=np.inf))
+    style.colour_bar(axes, dots, label, location="bottom", pad=0.02, aspect=aspect)

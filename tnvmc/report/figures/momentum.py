@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.report.figures import style
-from tnvmc.report.figures.places import largest_error, left_out, places_of, span
+from tnvmc.report.figures.places import largest, left_out, places_of, span
 from tnvmc.report.observables import maximum, peak
 from tnvmc.shown import with_error
 from tnvmc.storage.run_files import Json, Run, as_array
@@ -18,17 +18,14 @@ _LABELS = {"SS": r"$\mathbf{S}\cdot\mathbf{S}$", "nn": "$n\\,n$", "SzSz": "$S^zS
 _CLOSE = 1e-6  # of q / pi
 
 
-def structure_factor(run: Run) -> Any | str:
+def structure_factor(run: Run) -> Any:
     """Draw S(q) over the zone and, where the points lie on it, along Gamma-X-M-Gamma or
     Gamma-M-K-Gamma.
 
     Of several M that turns of the zone lead to, the path takes that where S(q) is largest: they are
     not alike on an open patch. A chain gets a curve against q.
     """
-    found = _measured(run)
-    if isinstance(found, str):
-        return found
-    factor, label, q = found
+    factor, label, q = _measured(run)
     if _is_chain(factor, q):
         figure = style.new_figure()
         _along(figure.subplots(), q, factor, label)
@@ -37,7 +34,7 @@ def structure_factor(run: Run) -> Any | str:
     path = _path(q, corners)
     if not path:
         figure = style.new_figure(4.6, 3.7, "compressed")
-        _zone(figure.subplots(), run, found)
+        _zone(figure.subplots(), run, (factor, label, q))
         return figure
     figure = style.new_figure(8.6, 3.7, "compressed")
     zone, cut = figure.subplots(1, 2, width_ratios=(1.15, 1))
@@ -53,30 +50,22 @@ def structure_factor(run: Run) -> Any | str:
     return figure
 
 
-def draw_structure_factor(axes: Any, run: Run) -> str | None:
-    """Draw S(q) over the zone into axes, with a colour bar; of a chain a curve against q.
-
-    Returns:
-        What is lacking, None where nothing is.
-    """
-    found = _measured(run)
-    if isinstance(found, str):
-        return found
-    factor, label, q = found
+def draw_structure_factor(axes: Any, run: Run) -> None:
+    """Draw S(q) over the zone into axes, with a colour bar; of a chain a curve against q."""
+    factor, label, q = _measured(run)
     if _is_chain(factor, q):
         _along(axes, q, factor, label)
     else:
-        _zone(axes, run, found)
-    return None
+        _zone(axes, run, (factor, label, q))
 
 
-def _measured(run: Run) -> tuple[Json, str, np.ndarray] | str:
-    """The structure factor to draw, how it is called and its q / pi; or what is lacking."""
+def _measured(run: Run) -> tuple[Json, str, np.ndarray]:
+    """The structure factor to draw, how it is called and its q / pi."""
     measured = (run.observables or {}).get("structure_factor") or {}
     name = next((name for name in _LABELS if name in measured), None)
     if name is None:
         why = left_out(run, "structure_factor")
-        return why or "no structure factor is measured (tnvmc measure)"
+        raise style.Lacking(why or "no structure factor is measured (tnvmc measure)")
     factor = measured[name]
     return factor, rf"$S(\mathbf{{q}})$ of {_LABELS[name]}", as_array(factor["q"]) / np.pi
 
@@ -85,13 +74,6 @@ def _is_chain(factor: Json, q: np.ndarray) -> bool:
     straight = 1 in (len(np.unique(q[:, axis].round(9))) for axis in (0, 1))
     return straight or factor.get("zone") == "chain"
 
-
-def _in_zone(factor: Json) -> bool:
-    """Whether the points are those of the Brillouin zone of a grid."""
-    return factor.get("zone", "square") == "square"
-
-
-_MARKER = 90.0  # points squared
 
 _STANDS_OUT = 4.0
 """Errors that the largest S(q) lies above the mean at least, to be marked: of hundreds of equal
@@ -124,36 +106,25 @@ def _zone(axes: Any, run: Run, found: tuple[Json, str, np.ndarray]) -> None:
     from matplotlib.ticker import MultipleLocator
 
     factor, label, q = found
-    places = places_of(run)
     mean = as_array(factor["mean"])
     low, high = span(mean, as_array(factor["error"]))
     look = {"cmap": style.SEQUENTIAL, "edgecolors": "face", "clim": (low, high)}
     cells = (_hexagon if factor.get("zone") == "hexagon" else _grid)(axes, q, factor, look)
     if (top := maximum(factor)) is not None:
         value, error, where = top
-        if value - float(np.nanmean(mean)) > _STANDS_OUT * largest_error([error]):
-            axes.plot(
-                *peak(factor) / np.pi,
-                "o",
-                ms=11,
-                mfc="none",
-                mec=style.VERMILION,
-                mew=1.8,
-                clip_on=False,
-            )
+        if value - float(np.nanmean(mean)) > _STANDS_OUT * largest(error):
+            ring = {"ms": 11, "mfc": "none", "mec": style.VERMILION, "mew": 1.8, "clip_on": False}
+            axes.plot(*peak(factor) / np.pi, "o", **ring)
         title = f"largest: {with_error(value, error)} {where}"
-        axes.set_title(title, fontweight="normal", fontsize=None if len(title) < _WIDE else "small")
+        axes.set_title(title, fontweight="normal", fontsize=None if len(title) < 45 else "small")
     axes.set_aspect("equal")
     for axis, name in ((axes.xaxis, "x"), (axes.yaxis, "y")):
         axis.set_major_locator(MultipleLocator(0.5))
         axis.set_label_text(rf"$q_{name}/\pi$")
-    if not isinstance(places, str) and not places.listed:
+    if not places_of(run).listed:
         axes.invert_yaxis()
     axes.spines[:].set_visible(False)
-    style.colour_bar(axes.figure, cells, axes, label)
-
-
-_WIDE = 45  # letters that a title has room for
+    style.colour_bar(axes, cells, label)
 
 
 def _grid(axes: Any, q: np.ndarray, factor: Json, look: dict[str, Any]) -> Any:
@@ -163,7 +134,7 @@ def _grid(axes: Any, q: np.ndarray, factor: Json, look: dict[str, Any]) -> Any:
     )
     values = np.full((len(down), len(across)), np.nan)
     values[rows, columns] = as_array(factor["mean"])
-    if _in_zone(factor):
+    if factor.get("zone", "square") == "square":
         if abs(across[-1] - 1) < _CLOSE:
             across, values = np.append(-1, across), np.concatenate([values[:, -1:], values], axis=1)
         if abs(down[-1] - 1) < _CLOSE:
@@ -180,8 +151,7 @@ def _hexagon(axes: Any, q: np.ndarray, factor: Json, look: dict[str, Any]) -> An
     points = _points(factor)
     rim, edges = (points.get(f"extended {name}", points[name]) for name in ("K", "M"))
     cell, mean = _cell(q), as_array(factor["mean"])
-    # cells of equal values beyond the rim reach into the zone where its edges are not those of
-    # cells
+    # Cells of equal values beyond the rim reach into the zone.
     every = np.concatenate([q, *(q + 2 * edge for edge in edges)])
     near = (every @ edges.T <= edges[0] @ edges[0] + (edges @ cell.T).max()).all(axis=1)
     cells = PolyCollection(
@@ -227,7 +197,7 @@ Corners = list[tuple[str, np.ndarray]]
 def _corners(factor: Json, q: np.ndarray) -> Corners:
     """A path from Gamma to Gamma; empty over a plane, and where a corner is none of q."""
     centre = (r"$\Gamma$", np.zeros(2))
-    if _in_zone(factor):
+    if factor.get("zone", "square") == "square":
         ends = [("X", np.array([1.0, 0.0])), ("M", np.array([1.0, 1.0]))]
         return [centre, *ends, centre] if _all_on(q, ends) else []
     points = _points(factor)

@@ -46,28 +46,24 @@ class PairCorrelations:
         return self.places.distances(self.site)
 
 
-def pair_correlations(run: Run, site: int | None = None) -> PairCorrelations | str:
-    """Give the correlation of a site, by default the central one, or what is lacking."""
+def pair_correlations(run: Run, site: int | None = None) -> PairCorrelations:
+    """Give the correlation of a site, by default the central one."""
     measured = (run.observables or {}).get("correlations") or {}
     name = next((name for name in _PAIRS if name in measured), None)
-    if run.observables is None or run.shape is None or name is None:
-        return "no correlations are measured (tnvmc measure)"
+    if run.shape is None or name is None:
+        raise style.Lacking("no correlations are measured (tnvmc measure)")
     places = places_of(run)
-    if isinstance(places, str):
-        return places
     site = places.centre() if site is None else site
     mean, error = (as_array(measured[name][key])[site] for key in ("mean", "error"))
     return PairCorrelations(site, places, mean, error, _PAIRS[name] % site)
 
 
-def correlations(run: Run, site: int | None = None) -> Any | str:
+def correlations(run: Run, site: int | None = None) -> Any:
     """Draw the correlation of one site (by default the central one) with all others.
 
     Left on the lattice, right its size against the distance, with error bars; negative ones open.
     """
     found = pair_correlations(run, site)
-    if isinstance(found, str):
-        return found
     figure = style.new_figure(8.6, 3.9)
     chart, decay = figure.subplots(1, 2, width_ratios=(1, 1.05))
     draw_correlation_map(chart, found)
@@ -81,6 +77,7 @@ def draw_correlation_map(axes: Any, found: PairCorrelations) -> None:
     Values that are not told from 0 are white and hatched.
     """
     from matplotlib import colormaps
+    from matplotlib.patches import Rectangle
 
     others, places = found.others, found.places
     largest = on_lattice.symmetric(found.mean[others], found.error[others])
@@ -94,23 +91,19 @@ def draw_correlation_map(axes: Any, found: PairCorrelations) -> None:
             np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5, values.reshape(places.shape),
             edgecolors="white", linewidth=1.2, **look,
         )  # fmt: skip
-        on_lattice.hatched(axes, places.xy[unclear])
+        pale: Any = {"fc": "none", "ec": "#b8bdc6", "lw": 0, "hatch": "////"}
+        for x, y in places.xy[unclear]:
+            axes.add_patch(Rectangle((x - 0.47, y - 0.47), 0.94, 0.94, **pale))
     else:
-        size = {"s": _area(axes, places), "linewidths": 0.6, "edgecolors": style.GREY}
+        diameter = min(26.0, 0.6 * places.unit(axes))
+        size = {"s": diameter**2, "linewidths": 0.6, "edgecolors": style.GREY}
         cells = axes.scatter(*places.xy.T, c=values, plotnonfinite=True, **size, **look)
         axes.scatter(*places.xy[unclear].T, facecolors="none", hatch="//////", **size)
     axes.plot(*places.xy[found.site], "*", color="white", mec=style.INK, ms=13, mew=0.8)
     places.show(axes)
     hatch = f"\nhatched: within {on_lattice.CLEAR:g} errors of 0" if len(unclear) else ""
     bar = {"extend": "max", "location": "bottom", "shrink": 0.8}
-    style.colour_bar(axes.figure, cells, axes, found.label + hatch, **bar)
-
-
-def _area(axes: Any, places: Places) -> float:
-    """Of a site in square points: circles that leave room between them."""
-    box, (width, height) = axes.get_window_extent(), places.extent
-    unit = 72 / axes.figure.dpi * min(0.8 * box.width / width, 0.8 * box.height / height)
-    return float(min(26.0, 0.6 * unit) ** 2)
+    style.colour_bar(axes, cells, found.label + hatch, **bar)
 
 
 def draw_decay(axes: Any, found: PairCorrelations) -> None:

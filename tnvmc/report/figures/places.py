@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from tnvmc.lattice import GRIDS, Lattice
 from tnvmc.lattice.lattice import grid_coordinates
+from tnvmc.report.figures.style import Lacking
 from tnvmc.shown import sentence
 from tnvmc.storage.run_files import Json, Run, as_array
 from tnvmc.trust.finished_run import diagnostics_of
@@ -21,10 +22,6 @@ LEAST_SCALE = 8.0
 """Errors that a scale of colours spans from its middle at least: noise stays pale."""
 
 NEUTRAL = "#ffffff"
-
-NO_COORDINATES = (
-    "the list of bonds has no coordinates (lattice.coordinates), so distances are not known"
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +46,11 @@ class Places:
         """Width and height in shortest distances, with room for the circles at the rim."""
         width, height = np.ptp(self.xy, axis=0) / self.spacing + 1.4
         return float(width), float(height)
+
+    def unit(self, axes: Any) -> float:
+        """The shortest distance in points, where the lattice fills some axes."""
+        box, (width, height) = axes.get_window_extent(), self.extent
+        return float(72 / axes.figure.dpi * 0.8 * min(box.width / width, box.height / height))
 
     @property
     def wraps(self) -> tuple[bool, bool]:
@@ -89,15 +91,16 @@ class Places:
         axes.spines[:].set_visible(False)
 
 
-def places_of(run: Run) -> Places | str:
-    """Give the places of the sites of a measured run, or a line saying what is lacking."""
+def places_of(run: Run) -> Places:
+    """Give the places of the sites of a measured run; raises `Lacking` where they are not known."""
     held = run.observables
     if held is None or run.shape is None:
-        return "no sites are known (tnvmc measure)"
+        raise Lacking("no sites are known (tnvmc measure)")
     grid = grid_coordinates(run.shape)[:, ::-1]
     given = held.get("coordinates", grid.tolist())
     if given is None:
-        return NO_COORDINATES
+        why = "the list of bonds has no coordinates (lattice.coordinates)"
+        raise Lacking(f"{why}, so distances are not known")
     xy, boundary = as_array(given), str(held.get("boundary", "open"))
     on_grid, made = np.array_equal(xy, grid), GRIDS.get(str(held.get("lattice")))
     lattice = None if on_grid or made is None else made(*run.shape, boundary)
@@ -123,17 +126,15 @@ def coloured(mean: np.ndarray, error: np.ndarray) -> np.ndarray:
     return np.where(clear(mean, error), mean, np.nan)
 
 
-def largest_error(error: Any) -> float:
-    """The largest error that is known, 0 where none is."""
-    known = np.asarray(error, float)
+def largest(values: Any) -> float:
+    """The largest size of the values that are known, 0 where none is."""
+    known = np.abs(np.asarray(values, float))
     return float(np.max(known[np.isfinite(known)], initial=0.0))
 
 
 def symmetric(mean: Any, error: Any) -> float:
     """Reach of a scale of colours around 0: the largest value, `LEAST_SCALE` errors at least."""
-    known = np.abs(np.asarray(mean, float))
-    largest = float(np.max(known[np.isfinite(known)], initial=0.0))
-    return max(largest, LEAST_SCALE * largest_error(error)) or 1.0
+    return max(largest(mean), LEAST_SCALE * largest(error)) or 1.0
 
 
 def span(mean: Any, error: Any) -> tuple[float, float]:
@@ -141,7 +142,7 @@ def span(mean: Any, error: Any) -> tuple[float, float]:
     known = np.asarray(mean, float)
     known = known[np.isfinite(known)]
     low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
-    room = max(0.0, LEAST_SCALE * largest_error(error) - (high - low)) / 2
+    room = max(0.0, LEAST_SCALE * largest(error) - (high - low)) / 2
     if not room and low == high:
         room = abs(low) or 1.0
     return low - room, high + room
@@ -149,8 +150,8 @@ def span(mean: Any, error: Any) -> tuple[float, float]:
 
 def errors_text(error: Any) -> str:
     """Say how large errors are: "errors up to 0.017"."""
-    largest = largest_error(error)
-    return f"errors up to {largest:.2g}" if largest else "without errors"
+    most = largest(error)
+    return f"errors up to {most:.2g}" if most else "without errors"
 
 
 def left_out(run: Run, observable: str) -> str | None:
@@ -161,16 +162,3 @@ def left_out(run: Run, observable: str) -> str | None:
         if found.code == "observable_left_out" and values.get("observable") == observable:
             return sentence(found)
     return None
-
-
-def hatched(axes: Any, centres: Iterable[Any]) -> None:
-    """Draw cells of a grid that are not told from 0."""
-    from matplotlib.patches import Rectangle
-
-    for x, y in centres:
-        axes.add_patch(
-            Rectangle(
-                (x - 0.47, y - 0.47), 0.94, 0.94, facecolor="none", edgecolor="#b8bdc6", lw=0,
-                hatch="////",
-            )
-        )  # fmt: skip

@@ -19,6 +19,11 @@ MADE_BY = "tnvmc plot"
 
 FORMATS = ("png", "pdf", "svg")
 
+
+class Lacking(ValueError):
+    """A picture has no data; the text says what is lacking."""
+
+
 # Okabe and Ito's palette (Color Universal Design, 2008).
 BLUE, VERMILION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 SKY, PURPLE, GREY = "#56B4E9", "#CC79A7", "#6B7280"
@@ -74,9 +79,9 @@ def legend(axes: Any, **options: Any) -> None:
         axes.legend(**options)
 
 
-def colour_bar(figure: Any, mappable: Any, axes: Any, label: str, **options: Any) -> None:
+def colour_bar(axes: Any, mappable: Any, label: str, **options: Any) -> None:
     """Put a colour bar beside some axes."""
-    bar = figure.colorbar(mappable, ax=axes, **{"shrink": 0.85, "aspect": 24, **options})
+    bar = axes.figure.colorbar(mappable, ax=axes, **{"shrink": 0.85, "aspect": 24, **options})
     bar.set_label(label)
     bar.ax.locator_params(nbins=6)
     bar.outline.set_visible(False)
