@@ -272,18 +272,6 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("direction_not_finite", {}, "direction not finite"),
     ("sampling_failed", {"reason": "psi vanishes"}, "psi vanishes"),
     (
-        "log_derivatives_in_double",
-        {"rounding": 0.00213, "limit": 0.001},
-        ("log-derivatives taken in double precision from here on, since rounding may change a "
-         "direction by 0.0021 of its length, more than 0.001"),
-    ),
-    (
-        "log_derivatives_in_double",
-        {"rounding": None, "limit": 0.001},
-        ("log-derivatives taken in double precision from here on, since rounding keeps the equations "
-         "of SR from being solved"),
-    ),
-    (
         "chi_grown",
         {"before": 4, "chi": 6},
         "truncation may move the energy by more than its error: chi = 6 from the next step on, 4 before",

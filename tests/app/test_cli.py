@@ -21,7 +21,7 @@ from tests.run_files import read_history
 from tnvmc.app import run as session
 from tnvmc.app.cli import main
 from tnvmc.app.command_line import warning_line
-from tnvmc.estimate.diagnostic import UnreliableWarning
+from tnvmc.estimate.diagnostic import Diagnostic, UnreliableWarning
 from tnvmc.report.plots import energy_picture
 from tnvmc.report.show import describe
 from tnvmc.shown import sentence
@@ -259,7 +259,8 @@ def test_energies_whose_squares_are_no_numbers(
     assert abs(result["energy"]) > 1e190
     assert (result["energy_error"], result["v_score"]) == (None, None)
     found = {each["code"]: each for each in result["diagnostics"]}
-    assert f"warning: {sentence(found['energy_without_error'])}" in shown
+    doubt = Diagnostic.from_dict(found["energy_without_error"])
+    assert f"warning: {sentence(doubt)}" in shown
     assert main(["show", "huge"]) == 0
     assert max(map(len, capsys.readouterr().out.splitlines())) < 200
 

@@ -17,6 +17,7 @@ from tests.run_files import write_toml
 from tnvmc.app import recording
 from tnvmc.app import series as app
 from tnvmc.app.cli import main
+from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.optimize.schedules import Cosine
 from tnvmc.report.console import RunConsole
 from tnvmc.series import comparison as kinds
@@ -131,7 +132,7 @@ def test_a_block_that_fails_does_not_stop_the_others(
     (left_out,) = table["left_out"]
     assert (left_out["name"], left_out["code"]) == ("product", "run_failed")
     assert left_out["values"] == {"reason": "step 3: the energy is infinite"}
-    assert sentence(left_out) in capsys.readouterr().out
+    assert sentence(Diagnostic.from_dict(left_out)) in capsys.readouterr().out
     if kind is OptimisationFailed:
         assert main(["compare", "--resume", "out"]) == 0  # it is tried again
         assert len(strict_json(Path("out/comparison.json"))["rows"]) == 3

@@ -86,7 +86,9 @@ def test_settings_are_changed_on_the_command_line() -> None:
 def test_networks_take_no_part_in_what_is_shared_of_contractions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(compare_file, "check_alike", lambda *_: None)  # it would build them, by JAX
+    monkeypatch.setattr(
+        compare_file.expansion, "check_alike", lambda *_: None
+    )  # it would build them, by JAX
     settings = data() | {"contraction": {"scheme": "src"}}
     settings["measure"]["chi"] = 6
     settings["ansatz"][0] = {"name": "RBM", "kind": "rbm"}
@@ -97,7 +99,7 @@ def test_networks_take_no_part_in_what_is_shared_of_contractions(
 
 def test_threads_do_not_hold_back_tensor_networks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """JAX takes all cores, so it matters where networks share a budget of seconds."""
-    monkeypatch.setattr(compare_file, "check_alike", lambda *_: None)
+    monkeypatch.setattr(compare_file.expansion, "check_alike", lambda *_: None)
     monkeypatch.setattr(expansion, "available_cores", lambda: 4)
     settings = data() | {"compare": {"seconds": 9}, "run": {"threads": 3}}
     comparison(settings)
@@ -113,7 +115,7 @@ def test_threads_do_not_hold_back_tensor_networks_alone(monkeypatch: pytest.Monk
 )
 def test_the_examples_are_valid(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without building their networks, which takes JAX seconds."""
-    monkeypatch.setattr(compare_file, "check_alike", lambda *_: None)
+    monkeypatch.setattr(compare_file.expansion, "check_alike", lambda *_: None)
     if name == "docs":
         page = (ROOT / "docs/compare.md").read_text()
         example = tomllib.loads(page.split(":caption: three.toml")[1].split("```")[0])

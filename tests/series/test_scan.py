@@ -17,8 +17,7 @@ from tnvmc.operators.models import tfim
 from tnvmc.report.figures import style
 from tnvmc.series.kind import Series
 from tnvmc.series.machine import SCAN
-from tnvmc.series.observed import observed_value
-from tnvmc.series.scan import ScanRow, concave
+from tnvmc.series.scan import ScanRow, concave, observed_value
 from tnvmc.settings.load import with_overrides
 from tnvmc.settings.problems import ConfigError
 

@@ -12,22 +12,17 @@ from tnvmc._version import __version__
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
 from tnvmc.operators.properties import fingerprint
-from tnvmc.series import kind as series_kind
-from tnvmc.series.expansion import (
-    ansatz_blocks,
-    budget_of,
-    check_alike,
-    check_threads,
-    completed,
-    measured_samples,
-    median,
-    out_of,
-    samples_per_step,
-    seconds_per_effective_sample,
-    sections_of,
-    within,
+from tnvmc.series import expansion
+from tnvmc.series.kind import (
+    Column,
+    Histories,
+    Row,
+    Series,
+    SeriesKind,
+    SeriesTable,
+    about,
+    row_values,
 )
-from tnvmc.series.kind import Column, Found, Histories, Row, Series, SeriesKind, SeriesTable
 from tnvmc.settings.config import Budget, Settings, build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
@@ -73,6 +68,7 @@ class ComparisonKind(SeriesKind):
 
     name, title, command, run = "comparison", "a comparison", "compare", "ansatz"
     own_keys = {"ansatz.": "", "contraction.": ""}  # noqa: RUF012
+    is_done = staticmethod(is_finished)
 
     def requested(self, data: Json) -> bool:
         return isinstance(data.get("ansatz"), list)
@@ -82,32 +78,35 @@ class ComparisonKind(SeriesKind):
             if section in data:
                 name = f"[{section}]" if section == "scan" else f"[[{section}]]"
                 raise ConfigError(conflict(name, f"does not go with a comparison, {why}"))
-        blocks, budget = ansatz_blocks(data.get("ansatz")), budget_of(data.get("compare"))
+        blocks, budget = (
+            expansion.ansatz_blocks(data.get("ansatz")),
+            expansion.budget_of(data.get("compare")),
+        )
         shared = {key: part for key, part in data.items() if key not in ("ansatz", "compare")}
         common = validate({**shared, "ansatz": {"kind": "peps", "D": 1}})
         if (common.run.starts or 1) > 1:
             why = "does not go with a comparison, which has one run of each state"
             raise ConfigError(conflict("run.starts", why, common.run.starts))
-        check_threads(common.run.threads, budget, blocks)
-        out, operator = out_of(common, default_name), build_operator(common)
+        expansion.check_threads(common.run.threads, budget, blocks)
+        out, operator = expansion.out_of(common, default_name), build_operator(common)
         common = complete(common)
         sector = (common.sampler.magnetisation or 0) if operator.conserves_magnetisation else None
-        n_samples = measured_samples(common, operator)
+        n_samples = expansion.measured_samples(common, operator)
         compared = Compared(budget, n_samples, tuple(common.measure.symmetrise), sector)
         measured = {"n_samples": n_samples, "n_thin": common.measure.n_thin}
 
         def make(name: str) -> Settings:
-            sections = sections_of(shared, blocks[name], measured)
+            sections = expansion.sections_of(shared, blocks[name], measured)
             sections.setdefault("run", {})["out"] = str(out / name)
-            run = complete(within(validate(sections), budget))
-            check_alike(run, operator, n_samples, sector)
+            run = complete(expansion.within(validate(sections), budget))
+            expansion.check_alike(run, operator, n_samples, sector)
             return run
 
-        return Series(self, data, out, completed(self, blocks, make), operator, compared)
+        return Series(self, data, out, expansion.completed(self, blocks, make), operator, compared)
 
     def refuse_changes(self, series: Series, before: Json) -> None:
         """Refuse limits that runs may have passed: they would stand among the others unmarked."""
-        begun, budget = budget_of(before.get("compare")), series.details.budget
+        begun, budget = expansion.budget_of(before.get("compare")), series.details.budget
         ((unit, now),) = budget.model_dump(exclude_none=True).items()
         used = getattr(begun, unit)
         if used is None or now < used:
@@ -136,22 +135,19 @@ class ComparisonKind(SeriesKind):
 
     def reason_against(self, series: Series, run: Run) -> Diagnostic | None:
         """Give why a state cannot be compared with the others."""
-        result = run.result
-        if result is None or not is_finished(run):
-            return self.unfinished
-        if not all(series_kind.is_number(result.get(key)) for key in series_kind.MEASURED):
-            return Diagnostic("numbers_not_finite", "error")
+        if (reason := super().reason_against(series, run)) is not None:
+            return reason
+        result = run.result or {}
         try:
             measured = validate(result.get("config", {}))
             operator = build_operator(measured)
         except ValueError as error:
             return Diagnostic("settings_unreadable", "error", {"reason": str(error)})
         shared, conserved = series.details, operator.conserves_magnetisation
+        own, wanted = measured.sampler.magnetisation, shared.magnetisation or 0
         alike = {
             "hamiltonian": (fingerprint(operator), fingerprint(series.operator)),
-            "magnetisation": (measured.sampler.magnetisation, shared.magnetisation or 0)
-            if conserved
-            else (None, None),
+            "magnetisation": (own if conserved else None, wanted if conserved else None),
             "n_samples": (result["n_samples"], shared.n_samples),
             "symmetrise": (list(measured.measure.symmetrise), list(shared.symmetrise)),
             "version": (result.get("version"), __version__),
@@ -167,8 +163,8 @@ class ComparisonKind(SeriesKind):
         assert result is not None
         seconds = as_array([line.get("seconds") for line in run.history])
         first = run.history[0] if run.history and run.history[0]["step"] == 0 else {}
-        typical, begun = median(seconds), first.get("seconds")
-        values = series_kind.row_values(run, ComparedRun)
+        typical, begun = expansion.median(seconds), first.get("seconds")
+        values = row_values(run, ComparedRun)
         if result.get("stopped") == "plateau":
             ended = Diagnostic("stopped_on_plateau", "good", {"steps": result["steps"]})
             values["diagnostics"] = (ended, *values["diagnostics"])
@@ -181,15 +177,14 @@ class ComparisonKind(SeriesKind):
             "relative_error": result["signed_error"],
             "seconds_per_step": typical,
             "compile_seconds": None if begun is None or typical is None else begun - typical,
-            "seconds_per_effective_sample": seconds_per_effective_sample(run, settings),
+            "seconds_per_effective_sample": expansion.seconds_per_effective_sample(run, settings),
             "seconds": float(np.nansum(seconds)),
-            "samples": len(run.history) * samples_per_step(settings.sampler),
+            "samples": len(run.history) * expansion.samples_per_step(settings.sampler),
         })  # fmt: skip
 
-    def table(self, series: Series, found: Found, references: Any) -> SeriesTable:
-        rows, left_out = series_kind.separated(found)
+    def table(self, series: Series, rows: Any, left_out: Any, references: Any) -> SeriesTable:
         shared = series.details
-        about = series_kind.about(series) | {
+        content = about(series) | {
             "magnetisation": shared.magnetisation,
             "budget": shared.budget.model_dump(exclude_none=True),
             "measured_samples": shared.n_samples,
@@ -197,7 +192,7 @@ class ComparisonKind(SeriesKind):
             "reference": asdict(next(iter(references.values()))),
         }
         by_energy = tuple(sorted(rows, key=lambda row: row.energy))
-        return SeriesTable(self, by_energy, left_out, about)
+        return SeriesTable(self, by_energy, left_out, content)
 
     def columns(self, table: SeriesTable) -> tuple[Column, ...]:
         method = table.about["reference"]["method"]

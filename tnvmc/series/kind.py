@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,7 +21,7 @@ from tnvmc.settings.load import read_toml
 from tnvmc.settings.problems import ConfigError
 from tnvmc.shown import Shown, Table, with_error
 from tnvmc.storage.identity import differences
-from tnvmc.storage.run_files import Run, asks_the_same, is_current
+from tnvmc.storage.run_files import Run, asks_the_same, is_current, relevant
 from tnvmc.storage.run_folder import CONFIG
 from tnvmc.trust.finished_run import diagnostics_of
 from tnvmc.trust.reference import Reference
@@ -30,8 +29,8 @@ from tnvmc.trust.reference import Reference
 MEASURED = ("energy", "energy_error", "variance", "v_score")
 """Numbers of result.json without which a run has no row."""
 
-Found = Mapping[str, "Row | Diagnostic"]
-"""By the name of each run its row, or why it has none."""
+LeftOut = tuple[tuple[str, Diagnostic], ...]
+"""Names of the runs that have no row, and why."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ class SeriesTable(Shown):
 
     kind: SeriesKind
     rows: tuple[Any, ...]
-    left_out: tuple[tuple[str, Diagnostic], ...]
+    left_out: LeftOut
     about: Json  #: what all rows share, as Hamiltonian, lattice and units
     diagnostics: tuple[Diagnostic, ...] = ()  #: of all rows together
 
@@ -145,6 +144,7 @@ class SeriesKind:
     names_after: ClassVar[str] = ""  #: pattern of the names that `runs_after` gives
     own_keys: ClassVar[Mapping[str, str]] = {}
     """Keys of a run, or beginnings of keys, as the file of the series has them."""
+    is_done = staticmethod(is_current)
 
     def requested(self, data: Json) -> bool:
         """Tell whether the content of a settings file asks for runs of this kind."""
@@ -158,11 +158,27 @@ class SeriesKind:
         """
         raise NotImplementedError
 
+    def _fixed(self, run: Json) -> dict[str, Any]:
+        """Give the settings that a run keeps once it is begun: with others it is another state."""
+        sections = {
+            **{name: run[name] for name in ("lattice", "hamiltonian")},
+            "ansatz": {key: run["ansatz"].get(key) for key in ("kind", "D")},
+            "run": relevant(run)["run"],
+        }
+        return {f"{name}.{key}": part[key] for name, part in sections.items() for key in part}
+
     def refuse_changes(self, series: Series, before: Json) -> None:
         """Raise `ConfigError` for settings by which the runs in the folder cannot go on.
 
         `before` is the content of the file by which they were begun.
         """
+        for name, begun in begun_runs(series).items():
+            now = series.runs[name].as_dict()
+            if apart := differences(self._fixed(begun), self._fixed(now)):
+                raise ConfigError(
+                    f"{self.run} '{name}': the run in {series.out / name} was begun with other "
+                    f"settings: {', '.join(apart)}; choose another --out"
+                )
 
     def references(self, series: Series, before: Json) -> Mapping[str, Reference]:
         """Find what the energy of each run is compared with; without one each run finds its own.
@@ -173,7 +189,7 @@ class SeriesKind:
 
     def reason_against(self, series: Series, run: Run) -> Diagnostic | None:
         """Give why a run that can be read has no row."""
-        if run.result is None or not is_current(run):
+        if run.result is None or not self.is_done(run):
             return self.unfinished
         if not all(is_number(run.result.get(key)) for key in MEASURED):
             return Diagnostic("numbers_not_finite", "error")
@@ -184,10 +200,10 @@ class SeriesKind:
         raise NotImplementedError
 
     def table(
-        self, series: Series, found: Found, references: Mapping[str, Reference]
+        self, series: Series, rows: Any, left_out: LeftOut, references: Mapping[str, Reference]
     ) -> SeriesTable:
         """Put the rows together and judge them by each other."""
-        return SeriesTable(self, *separated(found), about(series))
+        return SeriesTable(self, rows, left_out, about(series))
 
     def runs_after(self, series: Series, table: SeriesTable) -> Mapping[str, Settings]:
         """Give runs that are made once all others are, by the name of their folder."""
@@ -229,18 +245,6 @@ def row_values(run: Run, row: type[Row] = Row) -> dict[str, Any]:
     return {key: result[key] for key in known} | {
         "name": run.path.name, "diagnostics": tuple(doubts)
     }  # fmt: skip
-
-
-def separated(found: Found) -> tuple[tuple[Any, ...], tuple[tuple[str, Diagnostic], ...]]:
-    """Give the rows, and the reasons of the runs that have none."""
-    rows: list[Any] = []
-    reasons: list[tuple[str, Diagnostic]] = []
-    for name, each in found.items():
-        if isinstance(each, Diagnostic):
-            reasons.append((name, each))
-        else:
-            rows.append(each)
-    return tuple(rows), tuple(reasons)
 
 
 def about(series: Series) -> dict[str, Any]:
@@ -306,34 +310,10 @@ class Curves:
 Picture = Histories | Levels | Curves
 
 
-Setting = Callable[[Json], Any]
-"""Gives one setting of the content of config.toml."""
-
-
 def begun_runs(series: Series) -> dict[str, Json]:
     """Give the settings of the runs that were begun, by their names."""
     files = {name: series.out / name / CONFIG for name in series.runs}
     return {name: read_toml(file) for name, file in files.items() if file.is_file()}
-
-
-def refuse_other_problem(series: Series, own: Mapping[str, Setting]) -> None:
-    """Refuse runs that would go on with another Hamiltonian, state or seed.
-
-    Args:
-        series: with the settings that are asked for now.
-        own: more settings that a run keeps, by the names under which they are told.
-
-    Raises:
-        ConfigError: the first setting that is another one.
-    """
-    for name, before in begun_runs(series).items():
-        now, place = series.runs[name].as_dict(), series.out / name
-        for key, of_run in {**own, "seed": _seed, **_of_problem(now)}.items():
-            if of_run(before) != of_run(now):
-                raise ConfigError(
-                    f"{series.kind.run} '{name}': {key} = {_text(of_run(now))}: the run in {place} "
-                    f"was begun with {_text(of_run(before))}; choose another --out"
-                )
 
 
 def asks_no_more(before: Json, now: Json) -> bool:
@@ -346,46 +326,12 @@ def asks_no_more(before: Json, now: Json) -> bool:
 
 def unlike(one: Json, other: Json) -> list[str]:
     """Give the settings in which two runs differ that have an influence on the result."""
-    if asks_the_same(one, other):
-        return []
-
-    def relevant(config: Json) -> Json:
-        rest = {name: part for name, part in config.items() if name != "run"}
-        return {**rest, "run.seed": _seed(config)}
-
     return differences(relevant(one), relevant(other))
 
 
 def _with_start_moved(before: Json, now: Json) -> Json:
     """Give [ansatz] with the path of its start as it was, where all runs were moved together."""
     old, new = (Path(str(each["ansatz"].get("init"))) for each in (before, now))
-    own = Path(str(now["run"].get("out"))).parent
-    return (
-        {**now["ansatz"], "init": str(old)}
-        if (new.parent, new.name) == (own, old.name)
-        else now["ansatz"]
-    )
-
-
-def _of_problem(now: Json) -> dict[str, Setting]:
-    keys = {"lattice": now["lattice"], "hamiltonian": now["hamiltonian"], "ansatz": ("kind", "D")}
-    return {
-        f"{section}.{key}": partial(_setting, section, key)
-        for section, names in keys.items()
-        for key in names
-    }
-
-
-def _setting(section: str, key: str, run: Json) -> Any:
-    return run[section].get(key)
-
-
-def _seed(config: Json) -> Any:
-    return (config.get("run") or {}).get("seed")
-
-
-def _text(value: Any) -> str:
-    """Write a setting: what is not set is the default."""
-    if isinstance(value, list):
-        return ", ".join(map(_text, value)) or "none"
-    return "the default" if value is None else str(value)
+    if (new.parent, new.name) != (Path(str(now["run"].get("out"))).parent, old.name):
+        return now["ansatz"]  # type: ignore[no-any-return]
+    return {**now["ansatz"], "init": str(old)}

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
 from tnvmc.series.comparison import ComparisonKind
-from tnvmc.series.kind import Series, SeriesKind, SeriesTable, asks_no_more
-from tnvmc.series.observed import observed_value
-from tnvmc.series.scan import ScanKind
+from tnvmc.series.kind import LeftOut, Series, SeriesKind, SeriesTable, asks_no_more
+from tnvmc.series.scan import ScanKind, observed_value
 from tnvmc.series.several_starts import StartsKind
 from tnvmc.series.spin_sectors import SectorsKind
 from tnvmc.settings.config import Settings
@@ -134,15 +134,13 @@ def tabulated(
         references: what each energy is compared with, by name.
         failed: why runs gave up, by their names.
     """
-    found: dict[str, Any] = {}
-    _read(series, series.runs, (references, failed), found)
-    table = series.kind.table(series, found, references)
-    after = series.kind.runs_after(series, table)
+    kind, read = series.kind, partial(_read, series, references, failed)
+    table = kind.table(series, *read(series.runs), references)
+    after = kind.runs_after(series, table)
     begun = [name for name in after if name in failed or (series.out / name).is_dir()]
     if not begun:
         return table
-    _read(series, begun, (references, failed), found)
-    return series.kind.table(series, found, references)
+    return kind.table(series, *read([*series.runs, *begun]), references)
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
@@ -159,21 +157,30 @@ def write_files(files: Mapping[Path, bytes]) -> None:
             raise DiskError(f"{path}: cannot be written ({error.strerror})") from None
 
 
-def _read(series: Series, names: Any, known: tuple[Any, Any], found: dict[str, Any]) -> None:
-    """Add the row of each run, or why it has none."""
-    kind, (references, failed) = series.kind, known
+def _read(
+    series: Series,
+    references: Mapping[str, Reference],
+    failed: Mapping[str, str],
+    names: Iterable[str],
+) -> tuple[tuple[Any, ...], LeftOut]:
+    """Give the rows of runs, and why others have none."""
+    rows: list[Any] = []
+    left_out: list[tuple[str, Diagnostic]] = []
     for name in names:
+        reason: Diagnostic | None = series.kind.not_begun
         if name in failed:
-            found[name] = Diagnostic("run_failed", "error", {"reason": failed[name]})
-        elif not (series.out / name).exists():
-            found[name] = kind.not_begun
-        else:
+            reason = Diagnostic("run_failed", "error", {"reason": failed[name]})
+        elif (series.out / name).exists():
             try:
                 run = read_run(series.out / name)
-                reason = kind.reason_against(series, run)
+                reason = series.kind.reason_against(series, run)
             except FolderError as error:
                 reason = Diagnostic("run_unreadable", "error", {"reason": str(error)})
-            found[name] = reason or kind.row(series, run, references.get(name, Reference()))
+        if reason is None:
+            rows.append(series.kind.row(series, run, references.get(name, Reference())))
+        else:
+            left_out.append((name, reason))
+    return tuple(rows), tuple(left_out)
 
 
 def _expanded(

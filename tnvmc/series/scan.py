@@ -15,21 +15,19 @@ from typing import Any
 
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
-from tnvmc.series import kind as series_kind
 from tnvmc.series.expansion import check_parts, completed, later_seed, out_of
 from tnvmc.series.kind import (
     Column,
     Curve,
     Curves,
-    Found,
     Row,
     Series,
     SeriesKind,
     SeriesTable,
+    about,
     or_dash,
-    refuse_other_problem,
+    row_values,
 )
-from tnvmc.series.observed import observed_value
 from tnvmc.settings.config import ScanSettings, Settings, build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import parse, validate
@@ -100,12 +98,8 @@ class ScanKind(SeriesKind):
                 raise ConfigError(conflict("scan.observables", why, each))
         return Series(self, data, out, runs, operator, (scan.key, values), observables)
 
-    def refuse_changes(self, series: Series, before: Json) -> None:
-        """Refuse another problem or seed at a value that was begun: values are added at the end."""
-        refuse_other_problem(series, {})
-
     def row(self, series: Series, run: Run, reference: Reference) -> ScanRow:
-        values = series_kind.row_values(run, ScanRow)
+        values = row_values(run, ScanRow)
         held = {} if is_outdated(run) else run.observables or {}
         found = {name: observed_value(held, name) for name in series.observables}
         return ScanRow(**values | {
@@ -113,16 +107,13 @@ class ScanKind(SeriesKind):
             "observables": {name: value for name, value in found.items() if value is not None},
         })  # fmt: skip
 
-    def table(self, series: Series, found: Found, references: Any) -> SeriesTable:
-        rows, left_out = series_kind.separated(found)
+    def table(self, series: Series, rows: Any, left_out: Any, references: Any) -> SeriesTable:
         key, values = series.details
-        about = series_kind.about(series)
         section, *names = key.split(".")
-        about[section] = {k: v for k, v in about[section].items() if names != [k]}
-        about |= {"key": key, "values": list(values.values())}
-        if key != SIZE:
-            rows = concave(rows)
-        return SeriesTable(self, rows, left_out, about)
+        content = about(series)
+        content[section] = {k: v for k, v in content[section].items() if names != [k]}
+        content |= {"key": key, "values": list(values.values())}
+        return SeriesTable(self, rows if key == SIZE else concave(rows), left_out, content)
 
     def columns(self, table: SeriesTable) -> tuple[Column, ...]:
         names = dict.fromkeys(name for row in table.rows for name in row.observables)
@@ -161,6 +152,22 @@ class ScanKind(SeriesKind):
             curves += [_curve(_axis(name), some, values)] if some else []
         axis = "number of sites" if key == SIZE else key.removeprefix("hamiltonian.")
         return Curves(curves, axis)
+
+
+def observed_value(held: Json, name: str) -> dict[str, float] | None:
+    """Give "mean" and "error" of one observable; None where observables.json does not have it."""
+    found = held.get(name)
+    if name in ("Sz", "Sx", "n"):
+        found = ((held.get("averages") or {}).get("sites") or {}).get(name)
+    elif name in ("SzSz", "SS", "nn") and (
+        factor := (held.get("structure_factor") or {}).get(name)
+    ):
+        means = [-math.inf if mean is None else mean for mean in factor["mean"]]
+        largest = means.index(max(means))
+        found = {key: factor[key][largest] for key in ("mean", "error")}
+    if not found or None in (found["mean"], found["error"]):
+        return None
+    return {key: found[key] for key in ("mean", "error")}
 
 
 def _curve(axis: str, rows: Sequence[ScanRow], values: Any, exact: Sequence[Any] = ()) -> Curve:

@@ -12,26 +12,26 @@ from typing import Any
 
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import MOST_STARTS, Json
-from tnvmc.series import kind as series_kind
 from tnvmc.series.expansion import check_parts, later_seed, out_of
 from tnvmc.series.kind import (
     Column,
-    Found,
     Histories,
     Row,
     Series,
     SeriesKind,
     SeriesTable,
+    about,
     or_dash,
+    row_values,
     unlike,
 )
 from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.defaults import complete
-from tnvmc.settings.load import read_toml, validate
+from tnvmc.settings.load import validate
 from tnvmc.settings.problems import ConfigError, conflict
 from tnvmc.shown import with_error
 from tnvmc.storage.hdf5 import StateFileError
-from tnvmc.storage.run_files import Run, measured_file, measured_hash
+from tnvmc.storage.run_files import Run, measured_file, measured_hash, relevant
 from tnvmc.storage.run_folder import CONFIG
 from tnvmc.trust.gaps import SIGNIFICANT, smallest_gap
 from tnvmc.trust.reference import Reference
@@ -110,21 +110,19 @@ class StartsKind(SeriesKind):
             raise ConfigError(str(error)) from None
         return Series(self, data, out, runs, operator)
 
+    def _fixed(self, run: Json) -> dict[str, Any]:
+        """Give all that has an influence on the result: starts are compared."""
+        return relevant(run)
+
     def refuse_changes(self, series: Series, before: Json) -> None:
-        """Refuse what would make starts unlike each other, or leave one out: they are compared."""
+        """Refuse also to leave one out."""
         begun = {file.parent.name for file in series.out.glob(f"start-*/{CONFIG}")}
         if left := sorted(begun - set(series.runs)):
             raise ConfigError(
                 f"run.starts = {len(series.runs)}: {series.out} holds {left[-1]} already; ask for "
                 "as many at least, or choose another --out"
             )
-        for name in sorted(begun):
-            config = read_toml(series.out / name / CONFIG)
-            if apart := unlike(config, series.runs[name].as_dict()):
-                raise ConfigError(
-                    f"{series.out / name} was begun with other settings ({', '.join(apart)}), and "
-                    "starts are compared; choose another --out, or go on with one of them by itself"
-                )
+        super().refuse_changes(series, before)
 
     def reason_against(self, series: Series, run: Run) -> Diagnostic | None:
         """Give why an energy is not of a start of this file, or not of the state of the lowest."""
@@ -141,15 +139,14 @@ class StartsKind(SeriesKind):
         return super().reason_against(series, run)
 
     def row(self, series: Series, run: Run, reference: Reference) -> StartRow:
-        values = series_kind.row_values(run, StartRow)
+        values = row_values(run, StartRow)
         return StartRow(**values | {"seed": run.config["run"]["seed"]})
 
-    def table(self, series: Series, found: Found, references: Any) -> StartTable:
-        rows, left_out = series_kind.separated(found)
+    def table(self, series: Series, rows: Any, left_out: Any, references: Any) -> StartTable:
         starts, lowest = above_lowest([row for row in rows if row.name in series.runs])
         again = next((row for row in rows if row.name not in series.runs), None)
-        about, agreement = series_kind.about(series), tuple(agreement_of(starts))
-        return StartTable(self, tuple(starts), left_out, about, agreement, lowest, again)
+        agreement = tuple(agreement_of(starts))
+        return StartTable(self, tuple(starts), left_out, about(series), agreement, lowest, again)
 
     def runs_after(self, series: Series, table: Any) -> Mapping[str, Settings]:
         """Measure the state of the lowest with new samples, in a folder of its own."""

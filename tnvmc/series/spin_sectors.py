@@ -12,20 +12,19 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
 from tnvmc.operators.basis import check_magnetisation
 from tnvmc.operators.properties import rotation_invariant
-from tnvmc.series import kind as series_kind
 from tnvmc.series.expansion import check_parts, completed, given, later_seed, named, of_run, out_of
 from tnvmc.series.kind import (
     Column,
-    Found,
     Level,
     Levels,
     Series,
     SeriesKind,
     SeriesTable,
+    about,
     asks_no_more,
     begun_runs,
     or_dash,
-    refuse_other_problem,
+    row_values,
 )
 from tnvmc.series.level_checks import (
     SectorRow,
@@ -95,9 +94,18 @@ class SectorsKind(SeriesKind):
             raise ConfigError(*problems)
         return Series(self, data, out, runs, operator, sectors)
 
+    def _fixed(self, run: Json) -> dict[str, Any]:
+        state, kept = run["ansatz"], run.get("orthogonal", ())
+        return super()._fixed(run) | {
+            "magnetisation": run["sampler"].get("magnetisation"),
+            **{key: state.get(key) for key in ("symmetrise", "characters")},
+            "orthogonal_to": [Path(each["run"]).name for each in kept],
+            "penalty": [each.get("penalty") for each in kept],
+        }
+
     def refuse_changes(self, series: Series, before: Json) -> None:
-        """Refuse other quantum numbers, and more steps of a state that another is orthogonal to."""
-        refuse_other_problem(series, _FIXED)
+        """Refuse also more steps of a state that another is orthogonal to."""
+        super().refuse_changes(series, before)
         begun = begun_runs(series)
         for name, config in begun.items():
             off = series.details.orthogonal_to
@@ -115,7 +123,7 @@ class SectorsKind(SeriesKind):
     def row(self, series: Series, run: Run, reference: Reference) -> SectorRow:
         name, result = run.path.name, run.result
         assert result is not None
-        values, state = series_kind.row_values(run, SectorRow), series.runs[name].ansatz
+        values, state = row_values(run, SectorRow), series.runs[name].ansatz
         told = [with_key(series, name, each) for each in values["diagnostics"]]
         return SectorRow(**values | {
             "exact": reference,
@@ -127,11 +135,10 @@ class SectorsKind(SeriesKind):
             "overlaps": tuple(result.get("overlaps") or ()),
         })  # fmt: skip
 
-    def table(self, series: Series, found: Found, references: Any) -> SeriesTable:
-        rows, left_out = series_kind.separated(found)
+    def table(self, series: Series, rows: Any, left_out: Any, references: Any) -> SeriesTable:
         first, numbers = next(iter(series.runs)), series.details.numbers
         rows = judged(rows, first, numbers, rotation_invariant(series.operator))
-        return SeriesTable(self, rows, left_out, series_kind.about(series) | {"first": first})
+        return SeriesTable(self, rows, left_out, about(series) | {"first": first})
 
     def columns(self, table: SeriesTable) -> tuple[Column, ...]:
         return tuple(
@@ -205,16 +212,6 @@ class SectorsKind(SeriesKind):
                 if other in off and numbers[name].exclude(numbers[other]):
                     why = f"states of '{other}' have other quantum numbers: leave it out"
                     yield of_run(self, name, conflict("orthogonal_to", why))
-
-
-_FIXED = {
-    "magnetisation": lambda run: run["sampler"].get("magnetisation"),
-    "symmetrise": lambda run: run["ansatz"].get("symmetrise"),
-    "characters": lambda run: run["ansatz"].get("characters"),
-    "orthogonal_to": lambda run: [Path(kept["run"]).name for kept in run.get("orthogonal", ())],
-    "penalty": lambda run: [kept.get("penalty") for kept in run.get("orthogonal", ())],
-}
-"""Settings that a run which was begun keeps: with others it would be of another state."""
 
 
 def _as_run(shared: Settings, own: SectorSettings, number: int, out: Path) -> Settings:

@@ -306,15 +306,16 @@ def is_current(run: Run) -> bool:
     return not measured or not run.config or asks_the_same(measured, run.config)
 
 
+def relevant(config: Json) -> dict[str, Any]:
+    """Give the settings that have an influence on the result."""
+    config = without_removed(config)
+    # They may have been moved with this one; their parameters are compared elsewhere.
+    lower = [{**each, "run": Path(each["run"]).name} for each in config.get(ORTHOGONAL) or ()]
+    return {**config, "run": {"seed": (config.get("run") or {}).get("seed")}, ORTHOGONAL: lower}
+
+
 def asks_the_same(one: Any, other: Json) -> bool:
     """Compare settings, if `one` are any, but for those that have no influence on the result."""
-
-    def relevant(config: Json) -> Json:
-        config = without_removed(config)
-        # They may have been moved with this one; their parameters are compared elsewhere.
-        lower = [{**each, "run": Path(each["run"]).name} for each in config.get(ORTHOGONAL) or ()]
-        return {**config, "run": (config.get("run") or {}).get("seed"), ORTHOGONAL: lower}
-
     return one is not None and relevant(one) == relevant(other)
 
 
