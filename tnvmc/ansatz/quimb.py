@@ -78,35 +78,40 @@ def grid_from_quimb(state: qtn.PEPS | qtn.MatrixProductState) -> tuple[Lattice, 
         ValueError: sites with other than one tensor each, other indices than those of an open
             grid, unequal physical dimensions.
     """
+    shape, found = _read(state, cyclic=False)
+    return square(*shape) if hasattr(state, "Lx") else chain(shape[1]), found
+
+
+def _read(state: Any, cyclic: bool) -> tuple[tuple[int, int], list[Array]]:
+    """Shape of the grid, and tensors (d, up, left, down, right) row by row."""
     shape = _shape(state)
-    n_cols = shape[1]
-    names = [divmod(site, n_cols) if hasattr(state, "Lx") else site for site in range(prod(shape))]
+    n_cols, n_sites = shape[1], prod(shape)
+    names = [divmod(site, n_cols) if hasattr(state, "Lx") else site for site in range(n_sites)]
     site_tensors = [_only(state, name) for name in names]
+    scale = 10.0 ** (float(getattr(state, "exponent", 0.0)) / n_sites)
     found: list[Array] = []
     for site, name in enumerate(names):
-        tensor = site_tensors[site]
+        tensor, rim = site_tensors[site], (0, 2) if cyclic else _rim(site, shape)
         order = [[state.site_ind(name)]]
         for leg, step in enumerate((-n_cols, -1, n_cols, 1)):
-            outside = leg in _rim(site, shape)
-            order.append([] if outside else sorted(tensor.bonds(site_tensors[site + step])))
+            near = site_tensors[(site + step) % n_sites]
+            order.append([] if leg in rim else sorted(tensor.bonds(near)))
         inds = [ind for group in order for ind in group]
         if set(inds) != set(tensor.inds):
             raise ValueError(
                 f"from_quimb: site {name} has the indices {tensor.inds}, but its spin and its "
-                f"bonds to neighbours on the open grid are {tuple(inds)}; periodic states and "
-                "operators are not supported"
+                f"bonds to neighbours on the {'ring' if cyclic else 'open grid'} are "
+                f"{tuple(inds)}; other periodic states and operators are not supported"
             )
-        array = tensor.transpose(*inds).data
         sizes = [prod(tensor.ind_size(ind) for ind in group) for group in order]
-        found.append(np.asarray(array).reshape(sizes))
+        array = np.asarray(tensor.transpose(*inds).data).reshape(sizes)
+        found.append(array if scale == 1.0 else array * scale)
         if sizes[0] != found[0].shape[0]:
             raise ValueError(
                 f"from_quimb: site {name} has the physical dimension {sizes[0]}, site {names[0]} "
                 f"{found[0].shape[0]}; all sites must have the same"
             )
-    scale = _scale(state, len(found))
-    lattice = square(*shape) if hasattr(state, "Lx") else chain(n_cols)
-    return lattice, [array * scale for array in found] if scale != 1.0 else found
+    return shape, found
 
 
 def _shape(state: Any) -> tuple[int, int]:
@@ -141,10 +146,7 @@ def _rim(site: int, shape: tuple[int, int]) -> list[int]:
 
 
 def ring_to_quimb(tensors: Array) -> qtn.MatrixProductState:
-    """Give a cyclic MatrixProductState, with quimb's names of indices, "k{site}".
-
-    Args:
-        tensors: (N, d, D, D), spin, left, right.
+    """Give a cyclic MatrixProductState of tensors (N, d, D, D): spin, left, right.
 
     Raises:
         ValueError: fewer than three sites.
@@ -173,22 +175,9 @@ def ring_from_quimb(state: qtn.MatrixProductState) -> np.ndarray:
     n_sites = int(state.L)
     if n_sites < _FEWEST:
         raise ValueError(f"from_quimb: a ring of {n_sites} sites; at least {_FEWEST} are needed")
-    tensors = [_only(state, site) for site in range(n_sites)]
-    arrays = []
-    for site, tensor in enumerate(tensors):
-        (left,) = tensor.bonds(tensors[site - 1])
-        (right,) = tensor.bonds(tensors[(site + 1) % n_sites])
-        arrays.append(np.asarray(tensor.transpose(state.site_ind(site), left, right).data))
-    dims = {array.shape[0] for array in arrays}
-    if len(dims) > 1:
-        raise ValueError(f"from_quimb: sites of dimensions {sorted(dims)}; all must have the same")
-    D = max(max(array.shape[1:]) for array in arrays)
-    filled = np.zeros((n_sites, dims.pop(), D, D), np.result_type(np.float32, *arrays))
-    for place, array in zip(filled, arrays, strict=True):
-        place[:, : array.shape[1], : array.shape[2]] = array * _scale(state, n_sites)
+    tensors = [tensor[:, 0, :, 0, :] for tensor in _read(state, cyclic=True)[1]]
+    D = max(max(tensor.shape[1:]) for tensor in tensors)
+    filled = np.zeros((n_sites, len(tensors[0]), D, D), np.result_type(np.float32, *tensors))
+    for place, tensor in zip(filled, tensors, strict=True):
+        place[:, : tensor.shape[1], : tensor.shape[2]] = tensor
     return filled
-
-
-def _scale(state: Any, n_sites: int) -> float:
-    """Factor of each tensor that puts a common exponent back."""
-    return float(10.0 ** (float(getattr(state, "exponent", 0.0)) / n_sites))

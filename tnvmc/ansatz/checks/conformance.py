@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.checks.abilities import check_draws, check_tempered, check_walk
 from tnvmc.ansatz.checks.case import Case, close, measured, random_vector, require, same_amplitude
 from tnvmc.ansatz.checks.sweeps import (
     check_acceptance,
     check_distribution,
+    check_draws,
     check_order,
     check_sweep,
+    check_tempered,
+    check_walk,
 )
 from tnvmc.ansatz.metropolis import amplitude_ratio, local_states, replaced
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude

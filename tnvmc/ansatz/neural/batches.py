@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
@@ -108,15 +107,13 @@ def in_blocks(
     if block is None or rows.shape[0] <= block:
         return function(rows)
 
-    def part_of(array: Array, number: Array) -> Array:
-        return jax.lax.dynamic_slice_in_dim(array, number * block, block)
-
     def put(number: Array, found: Any) -> Any:
+        begin = number * block
+        parts = function(jax.lax.dynamic_slice_in_dim(rows, begin, block))
         return jax.tree.map(
-            lambda array, part: jax.lax.dynamic_update_slice_in_dim(array, part, number * block, 0),
-            found,
-            function(part_of(rows, number)),
-        )
+            lambda array, part: jax.lax.dynamic_update_slice_in_dim(array, part, begin, 0),
+            found, parts,
+        )  # fmt: skip
 
     of_a_block = jax.eval_shape(function, rows[:block])
     nothing = jax.tree.map(
@@ -184,21 +181,14 @@ def side_by_side(task: Callable[[int], T], places: Iterable[int], on_a_gpu: bool
     places = list(places)
     if on_a_gpu or len(places) == 1 or available_cores() == 1:
         return [task(place) for place in places]
-    config: Any = jax.config
+    config: Any = jax.config  # a context may have changed it for this thread
     settings = config.jax_enable_x64, config.jax_default_matmul_precision
 
     def done(place: int) -> T:
-        with _as_here(*settings):
+        with jax.enable_x64(settings[0]), jax.default_matmul_precision(settings[1]):
             return task(place)
 
     return list(_threads(available_cores()).map(done, places))
-
-
-@contextmanager
-def _as_here(double: bool, products: str | None) -> Iterator[None]:
-    """The settings of JAX that a context may have changed for the thread that gives out tasks."""
-    with jax.enable_x64(double), jax.default_matmul_precision(products):
-        yield
 
 
 @cache

@@ -26,6 +26,7 @@ class Leaf:
     path: tuple[str, ...]  #: ("blocks", "0", "kernel")
     shape: tuple[int, ...]
     is_complex: bool
+    n_pieces: int  #: in theta: two where real and imaginary parts are apart
 
     @property
     def size(self) -> int:
@@ -45,31 +46,17 @@ class Functional:
     def __init__(self, network: Any, example: Array, holomorphic: bool) -> None:
         self.network, self.holomorphic, self.example = network, holomorphic, example
         # Whatever is not a parameter belongs to psi: it stays that of seed 0, for every theta.
-        self._module, self._graph, self.tree, self._rest = self._made(0)
+        self.made, self._graph, self.tree, self._rest = self._made(0)
+        self.name = type(self.made).__name__
         flat, self._structure = jax.tree_util.tree_flatten_with_path(self.tree)
-        self.leaves = tuple(
-            Leaf(_names(path), tuple(leaf.shape), jnp.iscomplexobj(leaf)) for path, leaf in flat
-        )
-
-    @property
-    def n_params(self) -> int:
-        """Length P of theta."""
-        return sum(leaf.size * self._n_pieces(leaf) for leaf in self.leaves)
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Type of theta."""
-        return np.dtype("complex128" if self.holomorphic else "float64")
-
-    @property
-    def made(self) -> Any:
-        """The module of seed 0, as its constructor made it."""
-        return self._module
-
-    @property
-    def name(self) -> str:
-        """Class of the module."""
-        return type(self._module).__name__
+        leaves = []
+        for path, leaf in flat:
+            is_complex = jnp.iscomplexobj(leaf)
+            n_pieces = 2 if is_complex and not holomorphic else 1
+            leaves.append(Leaf(_names(path), tuple(leaf.shape), is_complex, n_pieces))
+        self.leaves = tuple(leaves)
+        self.n_params = sum(leaf.size * leaf.n_pieces for leaf in leaves)  #: length P of theta
+        self.dtype = np.dtype("complex128" if holomorphic else "float64")  #: of theta
 
     def random(self, seed: int) -> np.ndarray:
         """Give theta (P,) as the module initialises itself; an NNX module has one start only."""
@@ -80,10 +67,7 @@ class Functional:
         parts = []
         for leaf, array in zip(self.leaves, jax.tree.leaves(tree), strict=True):
             flat = np.asarray(array).ravel()
-            if leaf.is_complex and not self.holomorphic:
-                parts += [flat.real, flat.imag]
-            else:
-                parts.append(flat)
+            parts += [flat] if leaf.n_pieces == 1 else [flat.real, flat.imag]
         return np.concatenate(parts or [np.zeros(0)]).astype(self.dtype)
 
     def unflatten(self, theta: Array) -> Tree:
@@ -94,7 +78,7 @@ class Functional:
         """theta (P,) cut into arrays: one a leaf, two where a complex leaf is split; traceable."""
         arrays, start = [], 0
         for leaf in self.leaves:
-            for _ in range(self._n_pieces(leaf)):
+            for _ in range(leaf.n_pieces):
                 arrays.append(theta[start : start + leaf.size].reshape(leaf.shape))
                 start += leaf.size
         return arrays
@@ -103,17 +87,18 @@ class Functional:
         """The tree of parameters of its pieces; traceable."""
         rest = iter(pieces)
         arrays = [
-            jax.lax.complex(next(rest), next(rest)) if self._n_pieces(leaf) == 2 else next(rest)
+            next(rest) if leaf.n_pieces == 1 else jax.lax.complex(next(rest), next(rest))
             for leaf in self.leaves
         ]
         return jax.tree.unflatten(self._structure, arrays)
 
     def within(self, groups: Sequence[str]) -> list[bool]:
         """For each piece whether its path begins with one of the `groups`."""
+        beginnings = [tuple(group.split(".")) for group in groups]
         return [
-            any(_within(leaf.path, group) for group in groups)
+            any(leaf.path[: len(names)] == names for names in beginnings)
             for leaf in self.leaves
-            for _ in range(self._n_pieces(leaf))
+            for _ in range(leaf.n_pieces)
         ]
 
     def module(self, tree: Tree) -> Any:
@@ -125,9 +110,6 @@ class Functional:
     def apply(self, tree: Tree, inputs: Array) -> Array:
         """What the module returns for inputs (B, N)."""
         return self.module(tree)(inputs)
-
-    def _n_pieces(self, leaf: Leaf) -> int:
-        return 2 if leaf.is_complex and not self.holomorphic else 1
 
     def _made(self, seed: int) -> tuple[Any, Any, Tree, Any]:
         """Module, its graph (NNX), parameters and the rest, made from a seed, on the host."""
@@ -162,11 +144,6 @@ def _names(path: tuple[Any, ...]) -> tuple[str, ...]:
     """Keys of a path in a tree, without NNX's last one, which leads into the variable."""
     keys = [str(getattr(key, "key", getattr(key, "name", key))) for key in path]
     return tuple(keys[:-1] if keys[-1] == "value" else keys)
-
-
-def _within(path: tuple[str, ...], group: str) -> bool:
-    names = tuple(group.split("."))
-    return path[: len(names)] == names
 
 
 _BATCH = 3
