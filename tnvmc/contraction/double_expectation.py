@@ -25,7 +25,7 @@ import numpy as np
 
 from tnvmc.backend.linalg import split_scale
 from tnvmc.contraction.double_boundary import Grid, grid_of
-from tnvmc.contraction.double_closures import DoubleNetwork, close_strip, closures
+from tnvmc.contraction.double_closures import Closed, DoubleNetwork, close_strip, closures
 from tnvmc.contraction.double_terms import StripTerms, View, views
 from tnvmc.operators.basis import check_magnetisation
 from tnvmc.operators.term import Operator
@@ -45,29 +45,6 @@ _PER_CALL = 1e-4  # seconds that a column takes however small
 
 class EmptySector(ValueError):
     """A norm that is not positive: no component in the sector asked for, or chi too small."""
-
-
-@dataclass(frozen=True)
-class _Sector:
-    """A total Sz, as the sum n of local states."""
-
-    n: int
-    largest: int  #: largest sum of local states
-    n_sites: int
-    d: int
-
-    @classmethod
-    def of(cls, operator: Operator, magnetisation: int) -> _Sector:
-        """Give the sector, or raise ValueError where there is none."""
-        n_sites, d = operator.n_sites, operator.local_dim
-        largest = n_sites * (d - 1)
-        check_magnetisation(n_sites, d, magnetisation)
-        return cls((largest - magnetisation) // 2, largest, n_sites, d)
-
-    def factors(self, exponents: Array) -> Array:
-        """exp(exponent (s - n / N)): (B, d)."""
-        states = np.arange(self.d) - self.n / self.n_sites
-        return np.exp(np.multiply.outer(exponents, states))
 
 
 @dataclass(frozen=True)
@@ -122,7 +99,9 @@ def boundary_expectation(
     plan = [view for view in views(operator) if not view.empty]
     rotations = _Rotations(np.ones((1, operator.local_dim)), np.ones(1), None)
     if magnetisation is not None:
-        rotations = _rotations(grid, _Sector.of(operator, magnetisation), chi)
+        n_sites, d = operator.n_sites, operator.local_dim
+        check_magnetisation(n_sites, d, magnetisation)
+        rotations = _rotations(grid, (n_sites * (d - 1) - magnetisation) // 2, chi)
     parts = [
         part
         for view in plan
@@ -157,17 +136,8 @@ class _Rotations:
     log_whole: float | None  #: ln <psi|psi> of psi itself; None where that is all
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A closure summed over rotations, times exp(-log_scale)."""
-
-    norm: float
-    total: float
-    log_scale: float
-
-
-def _parts(grid: Grid, view: View, rotations: _Rotations, chi: int, seed: int) -> Iterator[_Part]:
-    """Close everything of a view, a chunk of rotations at a time."""
+def _parts(grid: Grid, view: View, rotations: _Rotations, chi: int, seed: int) -> Iterator[Closed]:
+    """Close everything of a view, a chunk of rotations at a time, and sum over all rotations."""
     chunks = _chunks(len(rotations.factors), grid, chi)
     found = [
         closures(DoubleNetwork(grid, rotations.factors[some], chi, seed), view) for some in chunks
@@ -179,29 +149,37 @@ def _parts(grid: Grid, view: View, rotations: _Rotations, chi: int, seed: int) -
             weight = rotations.multiplicity[some] * math.exp(each.log_scale - log_scale)
             norm += float((weight * each.norm).sum().real)
             total += float((weight * each.total).sum().real)
-        yield _Part(norm, total, log_scale)
+        yield Closed(norm, total, log_scale)
 
 
-def _rotations(grid: Grid, sector: _Sector, chi: int) -> _Rotations:
-    """Choose the imaginary part of the angles, and how many angles are enough."""
-    logs = _norms(grid, sector.factors(_TILTS), chi)[1]
+def _rotations(grid: Grid, n: int, chi: int) -> _Rotations:
+    """Choose the imaginary part of the angles, and how many angles are enough, for a sector.
+
+    `n` is the sum of its local states.
+    """
+    n_sites, d = sum(map(len, grid)), len(grid[0][0])
+
+    def factors(exponents: Array) -> Array:
+        return np.exp(np.multiply.outer(exponents, np.arange(d) - n / n_sites))
+
+    logs = _norms(grid, factors(_TILTS), chi)[1]
     tilt = _lowest(_TILTS, logs)
-    n_all = sector.largest + 1
+    n_all = n_sites * (d - 1) + 1
     half = _angles(n_all)
-    phases, found = _norms(grid, sector.factors(tilt + 1j * half), chi)
+    phases, found = _norms(grid, factors(tilt + 1j * half), chi)
     norms = phases * np.exp(found - found[0])
     every = np.concatenate([norms, norms[1 : n_all - len(half) + 1][::-1].conj()])
-    share = np.roll(np.fft.fft(every).real / n_all, sector.n)
-    if not share[sector.n] > max(_EMPTY, -_CLEAR * share.min()):
+    share = np.roll(np.fft.fft(every).real / n_all, n)
+    if not share[n] > max(_EMPTY, -_CLEAR * share.min()):
         raise EmptySector(
-            f"double layer: psi has no component whose local states sum to {sector.n}, or chi = "
+            f"double layer: psi has no component whose local states sum to {n}, or chi = "
             f"{chi} is too small to see it"
         )
-    n_angles = _enough(share, sector.n)
+    n_angles = _enough(share, n)
     angles = _angles(n_angles)
-    factors = sector.factors(tilt + 1j * angles) if n_angles > 1 else sector.factors(tilt + angles)
+    chosen = factors(tilt + 1j * angles) if n_angles > 1 else factors(tilt + angles)
     multiplicity = np.where(2 * np.arange(len(angles)) % n_angles == 0, 1, 2) / n_angles
-    return _Rotations(factors, multiplicity, float(logs[_TILTS == 0][0]))
+    return _Rotations(chosen, multiplicity, float(logs[_TILTS == 0][0]))
 
 
 def _angles(n: int) -> Array:

@@ -79,10 +79,8 @@ class ObservableSet:
 
     def some_samples(self) -> dict[str, Observable]:
         """What fewer samples are measured for, as it needs the ratios of all pairs."""
-        n = self.operator.n_sites
-        return (
-            {} if self.atoms or n < 2 else {ALL_PAIRS: scalar_products(n, self.operator.local_dim)}
-        )
+        n, d = self.operator.n_sites, self.operator.local_dim
+        return {} if self.atoms or n < 2 else {ALL_PAIRS: scalar_products(n, d)}
 
     @property
     def dimers(self) -> Dimers | None:
@@ -133,16 +131,17 @@ class ObservableSet:
         }
 
     @cached_property
-    def _kinds(self) -> dict[Patch, str]:
-        """Kind of each bond."""
-        return {bond: kind for kind, bonds in self.lattice.bonds.items() for bond in bonds}
+    def _pairs(self) -> list[tuple[int, Patch, str]]:
+        """Of the terms of the energy on two sites: which term, its sites, and the kind of bond."""
+        kinds = {bond: kind for kind, bonds in self.lattice.bonds.items() for bond in bonds}
+        sites = [term.sites for term in energy_terms(self.operator).terms]
+        return [(k, s, kinds.get(s, "pair")) for k, s in enumerate(sites) if len(s) == 2]
 
     def _means_of_kinds(self, blocks: Blocks) -> Json:
         """The mean energy of a bond of each kind."""
         kinds: dict[str, list[int]] = {}
-        for index, term in enumerate(energy_terms(self.operator).terms):
-            if len(term.sites) == 2:
-                kinds.setdefault(self._kinds.get(term.sites, "pair"), []).append(index)
+        for index, _, kind in self._pairs:
+            kinds.setdefault(kind, []).append(index)
 
         def means(values: np.ndarray) -> np.ndarray:
             return np.array([values[places].mean() for places in kinds.values()])
@@ -152,15 +151,9 @@ class ObservableSet:
 
     def _bonds(self, measured: Measured) -> list[Json]:
         means, errors = measured[ENERGY].derive()
-        terms = energy_terms(self.operator).terms
         return [
-            {
-                "sites": list(term.sites),
-                "kind": self._kinds.get(term.sites, "pair"),
-                **_number(mean, error),
-            }
-            for term, mean, error in zip(terms, means, errors, strict=True)
-            if len(term.sites) == 2
+            {"sites": list(sites), "kind": kind, **_number(means[k], errors[k])}
+            for k, sites, kind in self._pairs
         ]
 
     def _two_point(self, measured: Measured) -> Json:

@@ -86,8 +86,7 @@ def shastry_sutherland(n_rows: int, n_cols: int, boundary: str = "open") -> Latt
 
     Source: B. S. Shastry, B. Sutherland, Physica B+C 108, 1069 (1981).
     """
-    shape, edges = _check_grid(n_rows, n_cols, boundary)
-    _check_period("Shastry-Sutherland", shape, edges)
+    shape, edges = _check_grid(n_rows, n_cols, boundary, "Shastry-Sutherland")
     falling = _grid_bonds(shape, edges, ((1, 1),), parity=0)
     rising = _grid_bonds(shape, edges, ((1, -1),), parity=1)
     bonds = {
@@ -115,8 +114,7 @@ def honeycomb(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     in a row.  Bonds: "nearest", "next_nearest" at distance sqrt(3), "third" at 2 (across a
     hexagon).  In a PEPS the vertical bonds that are missing have dimension 1.
     """
-    shape, edges = _check_grid(n_rows, n_cols, boundary)
-    _check_period("honeycomb", shape, edges)
+    shape, edges = _check_grid(n_rows, n_cols, boundary, "honeycomb")
     places = grid_coordinates(shape)
     below = np.where(places.sum(axis=1) % 2 == 0, 0.25, -0.25)
     points = places @ _BRICK + np.stack([below, np.zeros_like(below)], axis=1)
@@ -131,8 +129,7 @@ def kagome(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     "nearest", "next_nearest" at distance sqrt(3), "third" at 2 (along a line and across a hexagon).
     In a PEPS the vacant places have bonds of dimension 1.
     """
-    shape, edges = _check_grid(n_rows, n_cols, boundary)
-    _check_period("kagome", shape, edges)
+    shape, edges = _check_grid(n_rows, n_cols, boundary, "kagome")
     places = grid_coordinates(shape)
     empty = (places % 2).all(axis=1)
     vacant = tuple(int(place) for place in np.flatnonzero(empty))
@@ -145,8 +142,7 @@ def checkerboard_lattice(n_rows: int, n_cols: int, boundary: str = "open") -> La
     The plaquettes are those whose upper left corner has r + c even.  Bonds: "nearest", the sides of
     the plaquettes, and "diagonal"; a Heisenberg model on all of them is `j1j2` with J2 = J1.
     """
-    shape, edges = _check_grid(n_rows, n_cols, boundary)
-    _check_period("checkerboard", shape, edges)
+    shape, edges = _check_grid(n_rows, n_cols, boundary, "checkerboard")
     diagonals = {
         bond
         for parity in (0, 1)
@@ -169,21 +165,21 @@ GRIDS: Mapping[str, Callable[[int, int, str], Lattice]] = {
 """By the names that files have for them.  Each takes (n_rows, n_cols, boundary)."""
 
 
-def _check_grid(n_rows: int, n_cols: int, boundary: str) -> tuple[Shape, Boundary]:
+def _check_grid(
+    n_rows: int, n_cols: int, boundary: str, pattern: str = ""
+) -> tuple[Shape, Boundary]:
+    """Check what a lattice is made of; its rings must fit a `pattern` of 2 x 2 places, if any."""
     shape = whole("lattice", "n_rows", n_rows), whole("lattice", "n_cols", n_cols)
-    return shape, check_boundary(boundary, ("open", "cylinder", "periodic"))
-
-
-def _check_period(kind: str, shape: Shape, edges: Boundary) -> None:
-    """Raise ValueError for a ring that the pattern of 2 x 2 places does not fit."""
+    edges = check_boundary(boundary, ("open", "cylinder", "periodic"))
     wraps = edges == "periodic", edges != "open"
     for name, length, closed in zip(("n_rows", "n_cols"), shape, wraps, strict=True):
-        if closed and (length % 2 or length < 4):
+        if pattern and closed and (length % 2 or length < 4):
             raise ValueError(
-                f"{kind} lattice: {name} is {length} along a periodic direction; the pattern "
+                f"{pattern} lattice: {name} is {length} along a periodic direction; the pattern "
                 "repeats after 2 places of the grid and needs an even length of at least 4. "
                 "Change the length, or take boundary = 'open'"
             )
+    return shape, edges
 
 
 def _without(bonds: tuple[Patch, ...], nearest: tuple[Patch, ...]) -> tuple[Patch, ...]:

@@ -78,39 +78,28 @@ def elsewhere(
 def _neighbours(
     operator: Operator, sector: int, most: int
 ) -> tuple[tuple[int, float] | None, bool]:
-    """The lowest sector found by going from this one as long as energies fall; whether it was
-    known.
+    """Go from sector to sector as long as energies fall, in both directions.
 
     Returns:
-        Twice the total Sz and the energy of a lower one, else None; and whether the sectors next to
-        this one could be compared.
+        Twice the total Sz and the energy of the lowest one, None where that is this one; and
+        whether the sectors next to it could be compared.
     """
     here = _lowest(operator, sector, most)
     if here is None:
         return None, False
-    steps = (2,) if flip_invariant(operator) else (2, -2)
-    best, known = (sector, here), True
-    for step in steps:
-        found = _walk(operator, (sector, here), step, most)
-        known &= found is not None
-        if found is not None and found[1] < best[1] - _rounding(operator):
-            best = found
+    best, known, slack = (sector, here), True, _rounding(operator)
+    for step in (2,) if flip_invariant(operator) else (2, -2):
+        low, other = (sector, here), sector + step
+        while abs(other) <= operator.n_sites * (operator.local_dim - 1):
+            energy = _lowest(operator, other, most)
+            if energy is None:
+                known &= low[0] != sector
+                break
+            if energy > low[1] - slack and other != -sector:
+                break
+            low, other = min(low, (other, energy), key=lambda each: each[1]), other + step
+        best = low if low[1] < best[1] - slack else best
     return (None if best[0] == sector else best), known
-
-
-def _walk(
-    operator: Operator, begin: tuple[int, float], step: int, most: int
-) -> tuple[int, float] | None:
-    """Go from sector to sector while energies fall; None where the first one is too large."""
-    best, other = begin, begin[0] + step
-    while abs(other) <= operator.n_sites * (operator.local_dim - 1):
-        energy = _lowest(operator, other, most)
-        if energy is None:
-            return None if best == begin else best
-        if energy > best[1] - _rounding(operator) and other != -begin[0]:
-            break
-        best, other = min(best, (other, energy), key=lambda each: each[1]), other + step
-    return best
 
 
 def _rounding(operator: Operator) -> float:
