@@ -62,8 +62,4 @@ def warn_of(diagnostics: Iterable[Diagnostic], where: str) -> None:
 def _told(name: str, value: Any) -> str:
     if name == "lacks":  # alone it would not say what to do
         return f"try more steps or {'another kind' if value == 'kind' else f'a larger {value}'}"
-    return f"{name} = {_short(value)}"
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}"

@@ -1,13 +1,7 @@
 """Observables: lists of local terms, each with a local value per sample.
 
-Several observables are measured together: `merged_targets` collects what they ask of the ansatz,
-and every one reads its values from the same snapshot::
-
-    targets = merged_targets([bonds, fields, correlations])
-    _, snapshot = ansatz.measure(theta, walkers, targets, jacobian=False)
-    bonds.values(snapshot, targets)  # (M, bonds)
-
-`estimate.blocks.Blocks` accumulates means and errors of them.
+Several are measured together: `merged_targets` collects what they ask of the ansatz, and each reads
+its values from the same snapshot.  `estimate.blocks.Blocks` accumulates means and errors of them.
 """
 
 from __future__ import annotations

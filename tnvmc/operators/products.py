@@ -31,9 +31,11 @@ LEAST_RATIO = 1e-13
 EVERY_SITE = "all"
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_TOKEN = re.compile(
-    rf"\s*(?:(?P<number>{_NUMBER}(?:\s*/\s*{_NUMBER})?[ij]?(?![\w.]))"
-    r"|(?P<name>S[+-]|[A-Za-z]\w*)|(?P<sign>[+-]))"
+_NUMBERS = re.compile(rf"{_NUMBER}(?:\s*/\s*{_NUMBER})?[ij]?(?![\w.])")
+_NAME = re.compile(r"S[+-]|[A-Za-z]\w*")
+_PRODUCT = re.compile(
+    rf"\s*(?P<sign>[+-]?)\s*(?P<number>{_NUMBERS.pattern})?\s*"
+    rf"(?P<names>(?:(?:{_NAME.pattern})\s*)*)"
 )
 
 Placed = tuple[Patch, np.ndarray]
@@ -140,36 +142,24 @@ def joined(terms: Iterable[Placed]) -> list[Placed]:
 
 def _products(text: str, known: dict[str, np.ndarray]) -> Iterator[tuple[complex, list[str]]]:
     """Read a text: number and names of each product."""
-    number, names, expects = complex(1), list[str](), "a number or a name"
-    sign, begun, at = 1, False, 0
-    stripped = text.rstrip()
-    while at < len(stripped):
-        found = _TOKEN.match(stripped, at)
-        if found is None:
-            blanks = len(stripped[at:]) - len(stripped[at:].lstrip())
-            why = "cannot be read here; give names, numbers, + and -"
-            raise _unreadable(text, at + blanks, why)
-        start, token = found.start(found.lastgroup or 0), found.group().strip()
-        if found.lastgroup == "sign":
-            if names:
-                yield sign * number, names
-                number, names, sign = complex(1), [], 1
-            elif begun:
-                raise _unreadable(text, start, f"{token!r} stands where {expects} is expected")
-            sign, begun = (-1 if token == "-" else 1), True
-        elif found.lastgroup == "number":
-            if names or number != 1:
-                raise _unreadable(text, start, "a number stands first in its product, and alone")
-            number, begun, expects = _number(token), True, "a name"
-        else:
-            if token not in known:
-                raise _unreadable(text, start, _unknown(token, known))
-            names.append(token)
-            begun = True
+    at, end = 0, len(text.rstrip())
+    while not at or at < end:
+        found = _PRODUCT.match(text, at)
+        assert found is not None, "all of it may be missing"
+        names = list(_NAME.finditer(text, *found.span("names")))
+        for name in names:
+            if name.group() not in known:
+                raise _unreadable(text, name.start(), _unknown(name.group(), known))
         at = found.end()
-    if not names:
-        raise _unreadable(text, len(stripped), "an operator is missing; I is the identity")
-    yield sign * number, names
+        if at >= end and not names:
+            raise _unreadable(text, end, "an operator is missing; I is the identity")
+        if at < end and (not names or text[at] not in "+-"):
+            why = "cannot be read here; give names, numbers, + and -"
+            if _NUMBERS.match(text, at):
+                why = "a number stands first in its product, and alone"
+            raise _unreadable(text, at, why)
+        number = _number(found["number"]) if found["number"] else complex(1)
+        yield -number if found["sign"] == "-" else number, [name.group() for name in names]
 
 
 def _number(token: str) -> complex:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.line_fit import Line, fit_line
 from tnvmc.trust.finished_run import diagnose
 from tnvmc.trust.steps import points_of_steps, zero_variance
@@ -47,50 +46,48 @@ def convergence(
         }
     )
     diagnostics = diagnose(result, history, found)
-    if found["variance"] is None and (why := _no_line(history)):
-        diagnostics.append(why)
+    if found["variance"] is None:
+        diagnostics += [
+            why for why in zero_variance(history)[1] if why.values["reason"] in ("slope", "bend")
+        ]
     return finite_or_none({**found, "diagnostics": [each.as_dict() for each in diagnostics]})
-
-
-def _no_line(history: Sequence[Json]) -> Diagnostic | None:
-    """Why steps that are enough for a line give none."""
-    line = zero_variance(history)
-    if isinstance(line, Diagnostic) and line.values["reason"] in ("slope", "bend"):
-        return line
-    return None
 
 
 def _variance(result: Json, history: Sequence[Json]) -> dict[str, Any] | None:
     """Extrapolate to zero variance."""
-    points = [
-        {"label": _label(stage), **_energies(stage)}
-        for stage in _optimised(result)
-        if stage.get("variance") is not None
-    ]
+    points = []
+    for stage in _optimised(result):
+        if stage.get("variance") is not None:
+            label = f"stage {stage['stage']}" + (f", D = {stage['D']}" if stage["D"] else "")
+            points.append({"label": label, **_point(stage, "variance")})
     if len({point["variance"] for point in points}) < FEWEST_FOR_A_LINE:
-        if isinstance(zero_variance(history), Diagnostic):
+        if zero_variance(history)[0] is None:
             return None
         points = points_of_steps(history)
     return _extrapolated(points, [point["variance"] for point in points])
 
 
-def _label(stage: Json) -> str:
-    return f"stage {stage['stage']}" + (f", D = {stage['D']}" if stage["D"] else "")
-
-
 def _bond_dimension(result: Json) -> dict[str, Any] | None:
     """Extrapolate to 1/D = 0 through the last stage of each D."""
-    last = {stage["D"]: stage for stage in _optimised(result) if stage["D"]}
-    points = [
-        {"D": D, "energy": last[D]["energy"], "energy_error": last[D]["energy_error"]}
-        for D in sorted(last)
-    ]
+    last = {stage["D"]: _point(stage, "D") for stage in _optimised(result) if stage["D"]}
+    points = [last[D] for D in sorted(last)]
     return _extrapolated(points, [1 / point["D"] for point in points])
 
 
+def _optimised(result: Json) -> Iterator[Json]:
+    """Stages whose end is a minimum, not those of simple update, with an energy and its error."""
+    for stage in result.get("stages") or ():
+        known = None not in (stage.get("energy"), stage.get("energy_error"))
+        if known and stage["kind"] == "optimise":
+            yield stage
+
+
+def _point(stage: Json, against: str) -> dict[str, Any]:
+    return {key: stage[key] for key in (against, "energy", "energy_error")}
+
+
 def _extrapolated(points: list[dict[str, Any]], x: list[float]) -> dict[str, Any] | None:
-    """Fit a line, with the error that it has without the point farthest from its end, and what that
-    point moves.
+    """Fit a line; its error is that without the point farthest from the end, and what that moves.
 
     Energies are a line near the ground state only, and a state of small D may lie far outside.  Its
     error of energy can be so large that chi^2 shows no bend, while its place alone gives the slope
@@ -105,12 +102,9 @@ def _extrapolated(points: list[dict[str, Any]], x: list[float]) -> dict[str, Any
         without = _end([points[place] for place in near], [x[place] for place in near])
         error = math.hypot(max(line.intercept_error, without[1]), without[0] - line.intercept)
     return {
-        "points": points,
-        "energy": line.intercept,
-        "energy_error": error,
-        "slope": line.slope,
+        "points": points, "energy": line.intercept, "energy_error": error, "slope": line.slope,
         "chi2_per_dof": line.chi2_per_dof,
-    }
+    }  # fmt: skip
 
 
 def _end(points: Sequence[Json], x: Sequence[float]) -> tuple[float, float]:
@@ -124,18 +118,3 @@ def _end(points: Sequence[Json], x: Sequence[float]) -> tuple[float, float]:
 
 def _line(points: Sequence[Json], x: Sequence[float]) -> Line:
     return fit_line(x, [p["energy"] for p in points], [p["energy_error"] for p in points])
-
-
-def _optimised(result: Json) -> list[Json]:
-    """Stages whose end is a minimum, not those of simple update, with an energy and its error."""
-    return [
-        stage
-        for stage in result.get("stages") or ()
-        if stage["kind"] == "optimise"
-        and stage.get("energy") is not None
-        and stage.get("energy_error") is not None
-    ]
-
-
-def _energies(values: Json) -> dict[str, Any]:
-    return {key: values[key] for key in ("variance", "energy", "energy_error")}

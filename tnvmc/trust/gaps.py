@@ -96,7 +96,10 @@ def energy_gap(above: MeasuredEnergy, below: MeasuredEnergy) -> Gap:
     error = math.hypot(above.energy_error, below.energy_error)
     residuals = residual_energy(above), residual_energy(below)
     floor = smallest_gap(above, below)
-    found = [*_sign(gap, floor), *_bias(residuals, floor, above.n_sites)]
+    found = _bias(residuals, floor)
+    if gap < -SIGNIFICANT * floor:  # not where one is not finite
+        values = {"gap": gap, "sigmas": -gap / floor}
+        found = [Diagnostic("gap_negative", "warning", values), *found]
     return Gap(gap, error, *residuals, above.units, tuple(found))
 
 
@@ -117,13 +120,7 @@ def residual_energy(measured: MeasuredEnergy) -> float:
     return SLOPE * math.sqrt(measured.n_sites * measured.variance * measured.v_score)
 
 
-def _sign(gap: float, error: float) -> list[Diagnostic]:
-    if not gap < -SIGNIFICANT * error:  # also where one is not finite
-        return []
-    return [Diagnostic("gap_negative", "warning", {"gap": gap, "sigmas": -gap / error})]
-
-
-def _bias(residuals: tuple[float, float], error: float, n_sites: int) -> list[Diagnostic]:
+def _bias(residuals: tuple[float, float], error: float) -> list[Diagnostic]:
     largest = max(residuals)
     values = {
         "residual": residuals[0], "residual_below": residuals[1],

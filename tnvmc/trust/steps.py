@@ -81,16 +81,16 @@ def points_of_steps(history: Sequence[Json]) -> list[dict[str, Any]]:
     ]
 
 
-def zero_variance(history: Sequence[Json]) -> Line | Diagnostic:
+def zero_variance(history: Sequence[Json]) -> tuple[Line | None, tuple[Diagnostic, ...]]:
     """Fit E = E0 + a variance (totals) through the steps, or tell why that is not to be shown.
 
     E0 is an estimate of the energy of the ground state and no bound.  Energies that come to rest
     above it are held there by D, by the noise of the steps, or by a minimum of their own.
 
     Returns:
-        The line; its intercept is E0.  Or variance_line_not_shown with a `reason`: "steps" (too
-        few), "tail" (the variance does not fall by enough in the last steps), "slope" (the energy
-        does not fall with it, within the noise), "bend" (the points do not lie on a line).
+        The line, whose intercept is E0; or None, and variance_line_not_shown with a `reason`:
+        "steps" (too few), "tail" (the variance does not fall by enough in the last steps), "slope"
+        (the energy does not fall with it, within the noise), "bend" (the points are no line).
     """
     steps, needed = len(good_lines(history)), FEWEST_FOR_AN_ERROR * STEPS_PER_BIN
     if steps < needed:
@@ -105,11 +105,11 @@ def zero_variance(history: Sequence[Json]) -> Line | Diagnostic:
         return _not_shown("slope", slope=line.slope, slope_error=line.slope_error)
     if line.chi2_per_dof > _BENT:
         return _not_shown("bend", chi2_per_dof=line.chi2_per_dof)
-    return line
+    return line, ()
 
 
-def _not_shown(reason: str, **values: float) -> Diagnostic:
-    return Diagnostic("variance_line_not_shown", "open", {"reason": reason, **values})
+def _not_shown(reason: str, **values: float) -> tuple[None, tuple[Diagnostic, ...]]:
+    return None, (Diagnostic("variance_line_not_shown", "open", {"reason": reason, **values}),)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.report.figures import style
 from tnvmc.report.figures.history import (
     ABSCISSAS,
@@ -58,12 +57,10 @@ def draw_convergence(histories: Sequence[History], against: str | None = None) -
 
 def not_shown(histories: Sequence[History]) -> list[str]:
     """Say of which runs the energy at zero variance is not drawn, and why."""
-    found = [(history, zero_variance(history.lines)) for history in histories]
     return [
-        " of ".join([NAME, *([history.label] if len(histories) > 1 else [])])
-        + f": {sentence(line)}"
-        for history, line in found
-        if isinstance(line, Diagnostic)
+        f"{' of '.join([NAME, *([history.label] if len(histories) > 1 else [])])}: {sentence(why)}"
+        for history in histories
+        for why in zero_variance(history.lines)[1]
     ]
 
 
@@ -72,8 +69,8 @@ def _energy(axes: Any, curves: Sequence[Curve]) -> None:
     PANELS["energy"].fill(axes, curves)
     low, high = axes.get_ylim()
     for curve in curves:
-        line, n = zero_variance(curve.history.lines), curve.history.n_sites
-        if isinstance(line, Diagnostic):
+        line, n = zero_variance(curve.history.lines)[0], curve.history.n_sites
+        if line is None:
             continue
         end, error = line.intercept / n, line.intercept_error / n
         colour = style.GREEN if curve.name is None else curve.line["color"]
