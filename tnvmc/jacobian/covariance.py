@@ -14,14 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tnvmc.backend.process import (
-    Here,
-    Place,
-    Ranks,
-    one_blas_thread,
-    threads_in_use,
-    using_threads,
-)
+from tnvmc.backend.process import Here, Place, Ranks, one_blas_thread, threads_in_use, using_threads
 from tnvmc.jacobian.centered import CenteredJacobian, row_pieces
 from tnvmc.jacobian.cholesky import Factor, Triangle, n_stored, rows_of
 from tnvmc.jacobian.distributed import DistributedJacobian
