@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import pickle
 import resource
 import statistics
 import sys
@@ -31,38 +32,88 @@ class Counted(mpi.MpiRanks):
         self.phases: dict[str, Counts] = defaultdict(lambda: defaultdict(float))
         self._phase = ""
         super().__init__(comm)
+        self._objects = Objects(self._objects, self)
 
     def end(self, value: Any = None) -> None:
         self._phase = "end"
         super().end(value)
 
-    def _asked(self, request: Any, constant: object) -> list[Any]:
-        self._phase, began = phase_of(request), time.perf_counter()
+    def _asked(self, task: Any, arguments: Any, collective: bool, constant: object) -> list[Any]:
+        self._phase, began = phase_of(task, arguments), time.perf_counter()
         try:
-            return super()._asked(request, constant)
+            return super()._asked(task, arguments, collective, constant)
         finally:
             self.phases[self._phase]["seconds"] += time.perf_counter() - began
             self.phases[self._phase]["calls"] += 1
 
     def _carried_out(self, request: Any) -> Any:
-        self._phase, began = phase_of(request), time.perf_counter()
+        self._phase, began = phase_of(request.task, request.arguments), time.perf_counter()
         outcome = super()._carried_out(request)
         self.phases[self._phase]["busy"] += time.perf_counter() - began
         return outcome
 
-    def _count(self, n_bytes: int, sends: bool, messages: int) -> None:
-        super()._count(n_bytes, sends, messages)
+    def exchange(self, sent: Any, received: Any) -> None:
+        super().exchange(sent, received)
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        for rank in others:
+            self._count(sent[rank].nbytes, True, 1 if sent[rank].nbytes else 0)
+            self._count(received[rank].nbytes, False)
+
+    def told(self, value: Any) -> Any:
+        found = super().told(value)
+        self._count(len(pickle.dumps(found, 5)), self.rank == 0, self.size - 1)
+        return found
+
+    def collected(self, value: Any) -> list[Any]:
+        self._count(len(pickle.dumps(value, 5)), self.rank != 0)
+        return super().collected(value)
+
+    def combine(self, array: np.ndarray, how: str, root: int = 0) -> None:
+        super().combine(array, how, root)
+        sends = how == "max" or (self.rank == root) == (how == "copy")
+        self._count(array.nbytes, sends, self.size - 1 if how == "copy" else 1)
+
+    def _count(self, n_bytes: int, sends: bool, messages: int = 1) -> None:
         self.phases[self._phase]["sent" if sends else "received"] += n_bytes
         self.phases[self._phase]["messages"] += messages if sends else 0
 
 
-def phase_of(request: Any) -> str:
+class Objects:
+    """Messages of objects, counted."""
+
+    def __init__(self, inner: Any, ranks: Counted) -> None:
+        self.inner, self.ranks = inner, ranks
+
+    def bcast(self, parts: Any) -> Any:
+        """All ranks get what rank 0 gives."""
+        found = self.inner.bcast(parts)
+        sent = found if parts is None else parts
+        self.ranks._count(size_of(sent), self.ranks.rank == 0, self.ranks.size - 1)
+        return found
+
+    def send(self, message: Any, dest: int) -> None:
+        """Parts of an answer, and a flag."""
+        self.ranks._count(size_of(message[0]), True)
+        self.inner.send(message, dest)
+
+    def recv(self, source: int) -> Any:
+        """The same."""
+        message = self.inner.recv(source=source)
+        self.ranks._count(size_of(message[0]), False)
+        return message
+
+
+def size_of(parts: Any) -> int:
+    """Bytes of a pickle and its buffers."""
+    return sum(memoryview(part).nbytes for part in parts)
+
+
+def phase_of(task: Any, arguments: Any) -> str:
     """Name what a request asks for: a method of the spread Jacobian, or a function."""
-    task = request.task
     name = getattr(task, "__name__", type(task).__name__)
     if name == "_sum":
-        return str(request.arguments[2].method.__name__)
-    return getattr(request.arguments[2], "__name__", name) if name == "_of_share" else name
+        return str(arguments[2].method.__name__)
+    return getattr(arguments[2], "__name__", name) if name == "_of_share" else name
 
 
 def made(args: argparse.Namespace, comm: Any) -> VMC:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Collection, Mapping
-from os import PathLike
+from contextlib import suppress
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,11 @@ _TYPES = ("float64", "float32", "complex128", "complex64")
 
 def is_whole(value: Any) -> bool:
     """Tell whether a value is a whole number of Python or NumPy; 2.0 is none."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return _is_number(value, Integral)
+
+
+def _is_number(value: Any, kind: type) -> bool:
+    return isinstance(value, kind) and type(value) is not bool
 
 
 def is_listed(value: Any) -> bool:
@@ -32,10 +37,9 @@ def whole(where: str, name: str, value: Any, least: int | None = 1) -> int:
     """Give back a whole number, at least `least`, as int; ValueError otherwise."""
     if not is_whole(value):
         hint = ""
-        decimal = isinstance(value, str) and value.strip().isdecimal()
-        number = isinstance(value, float | np.floating) and math.isfinite(value)
-        if decimal or number and value == int(value):
-            hint = f"; write {int(value)}"
+        with suppress(TypeError, ValueError, OverflowError):
+            if type(value) is not bool and float(value) == int(float(value)):
+                hint = f"; write {int(float(value))}"
         raise ValueError(f"{where}: {name} must be a whole number, got {shortly(value)}{hint}")
     if least is not None and value < least:
         raise ValueError(f"{where}: {name} must be at least {least}, got {shortly(value)}")
@@ -46,8 +50,7 @@ def real(
     where: str, name: str, value: Any, least: float = -math.inf, most: float = math.inf
 ) -> float:
     """Give back a finite number within the limits as float; ValueError otherwise."""
-    number = is_whole(value) or isinstance(value, float | np.floating)
-    if not number or not math.isfinite(value):
+    if not _is_number(value, Real) or not math.isfinite(value):
         raise ValueError(f"{where}: {name} must be a finite number, got {shortly(value)}")
     if not least <= value <= most:
         limits = f"at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
@@ -71,7 +74,7 @@ def optional_positive(where: str, name: str, value: Any) -> None:
 
 def one_of(where: str, name: str, value: Any, known: Collection[Any]) -> None:
     """Raise ValueError unless a value is one of the known ones."""
-    if not any(value is each or isinstance(value, str) and value == each for each in known):
+    if not any(value is each or type(value) is str and value == each for each in known):
         names = ", ".join(map(repr, known))
         raise ValueError(f"{where}: {name} must be one of {names}, got {shortly(value)}")
 
@@ -98,24 +101,26 @@ def numeric_type(where: str, value: Any) -> np.dtype[Any]:
 
 def shortly(value: Any) -> str:
     """Write a value in a few characters: itself, or what it is."""
-    if isinstance(value, type):
+    if inspect.isclass(value):
         return f"the class {value.__name__}"
     if inspect.isroutine(value):
         return f"the function {getattr(value, '__name__', '')}"
-    if isinstance(value, str | bytes | int | float | complex | tuple | list) or value is None:
-        text = repr(value)
-        if len(text) <= _LONGEST:
-            return text
-    if isinstance(value, np.generic) or isinstance(value, np.ndarray) and value.size < 5:
+    kind = type(value)
+    plain = kind in (str, bytes, bool, int, float, complex, tuple, list, type(None))
+    if plain and len(repr(value)) <= _LONGEST:
         return repr(value)
-    return f"{type(value).__name__}(...)"
+    if kind.__module__ == "numpy" and getattr(value, "size", math.inf) < 5:
+        return repr(value)
+    return f"{kind.__name__}(...)"
 
 
 def as_path(where: str, value: Any) -> Path:
     """Give a path; TypeError for what is neither a text nor a path."""
-    if isinstance(value, str | PathLike):
+    try:
         return Path(value)
-    raise TypeError(f"{where}: the path must be a text or a Path, got {shortly(value)}")
+    except TypeError:
+        given = f"the path must be a text or a Path, got {shortly(value)}"
+        raise TypeError(f"{where}: {given}") from None
 
 
 def refuse(where: str, name: str, value: Any, example: str, hint: str = "") -> TypeError:
@@ -123,7 +128,7 @@ def refuse(where: str, name: str, value: Any, example: str, hint: str = "") -> T
 
     A class in the place of its instance is answered with that; `hint` is what to write instead.
     """
-    if not hint and isinstance(value, type):
+    if not hint and inspect.isclass(value):
         hint = f"make one of it: {value.__name__}(...)"
     given = f"got {shortly(value)}{hint and f'; {hint}'}"
     return TypeError(f"{where}: {name} must be {example}, {given}")

@@ -10,14 +10,15 @@ import sys
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
+from operator import attrgetter
 from threading import Event, current_thread, main_thread
 from typing import Any
 
 from tnvmc.backend.device import on_own_device
 from tnvmc.backend.namespace import elsewhere, to_host
-from tnvmc.backend.process import Place, Resident
+from tnvmc.backend.process import Place
 from tnvmc.backend.progress import SIGNALS
 
 _CONSTANTS = 16  # that are kept
@@ -102,10 +103,6 @@ class Store:
         return unpickler.load()
 
 
-def size_of(parts: Sequence[Any]) -> int:
-    return sum(memoryview(part).nbytes for part in parts)
-
-
 def writable(parts: list[Any]) -> list[Any]:
     """Buffers that were received, for arrays that can be written to."""
     return [bytearray(part) if memoryview(part).readonly else part for part in parts]
@@ -135,11 +132,8 @@ def _pickler() -> Any:
                 found = self.store.constant_id(value)
                 self.digests.append(found[1])
                 return found
-            if isinstance(value, Place):
-                return "place", value.rank, value.key, None
-            if isinstance(value, Resident):
-                return "place", self.store.rank, self.store.hold(value), value.about()
-            return None
+            sent = getattr(type(value), "sent_by", None)  # of Resident and Place
+            return None if sent is None else ("place", *sent(value, self.store))
 
     return Pickler
 
@@ -159,11 +153,8 @@ def _exception(
 
     The class of a script is sent as another one.
     """
-    found: Any = sys.modules.get(module)
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    if isinstance(found, type) and issubclass(found, BaseException):
-        kind = found
+    with suppress(AttributeError):
+        kind = attrgetter(name)(sys.modules.get(module))
     error = kind.__new__(kind)
     error.args = args
     error.__dict__.update(state)

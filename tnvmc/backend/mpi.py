@@ -24,7 +24,7 @@ import numpy as np
 
 from tnvmc.backend import progress
 from tnvmc.backend.device import share_devices
-from tnvmc.backend.messages import Alarm, Store, noted_signals, size_of, writable
+from tnvmc.backend.messages import Alarm, Store, noted_signals, writable
 from tnvmc.backend.process import (
     ALONE,
     Place,
@@ -57,13 +57,9 @@ class _Request:
 
 
 class Collectives(Ranks):
-    """What ranks do together, in tasks of `together`; all of them call it.
-
-    `sent`, `received` (bytes) and `messages` count the traffic of this rank.
-    """
+    """What ranks do together, in tasks of `together`; all of them call it."""
 
     comm: Any
-    sent = received = messages = 0
 
     def exchange(self, sent: Sequence[np.ndarray], received: Sequence[np.ndarray]) -> None:
         """See `Ranks.exchange`."""
@@ -72,11 +68,9 @@ class Collectives(Ranks):
         waiting = []
         for step in range(1, self.size):
             source, target = (self.rank - step) % self.size, (self.rank + step) % self.size
-            into, out_of = received[source], sent[target]
-            waiting += [self.comm.Irecv(piece, source) for piece in _pieces(into, np.uint8)]
-            waiting += [self.comm.Isend(piece, target) for piece in _pieces(out_of, np.uint8)]
-            self._count(out_of.nbytes, True, 1 if out_of.nbytes else 0)
-            self._count(into.nbytes, False, 0)
+            into, out_of = _pieces(received[source], np.uint8), _pieces(sent[target], np.uint8)
+            waiting += [self.comm.Irecv(piece, source) for piece in into]
+            waiting += [self.comm.Isend(piece, target) for piece in out_of]
         received[self.rank][...] = sent[self.rank].reshape(received[self.rank].shape)
         MPI.Request.Waitall(waiting)
 
@@ -84,15 +78,11 @@ class Collectives(Ranks):
         """See `Ranks.told`."""
         sent = pickle.dumps(value, protocol=5) if self.rank == 0 else None
         received = self.comm.bcast(sent)
-        self._count(len(received), self.rank == 0, self.size - 1)
         return value if self.rank == 0 else pickle.loads(received)
 
     def collected(self, value: Any) -> list[Any]:
         """See `Ranks.collected`."""
-        sent = pickle.dumps(value, protocol=5)
-        received = self.comm.gather(sent)
-        self._count(len(sent), self.rank != 0, 1)
-        return [pickle.loads(each) for each in received or ()]
+        return self.comm.gather(value) or []
 
     def combine(self, array: np.ndarray, how: str, root: int = 0) -> None:
         """See `Ranks.combine`."""
@@ -107,15 +97,6 @@ class Collectives(Ranks):
                 self.comm.Reduce(MPI.IN_PLACE, piece, root=root)
             else:
                 self.comm.Reduce(piece, None, root=root)
-        sends = how == "max" or (self.rank == root) == (how == "copy")
-        self._count(array.nbytes, sends, self.size - 1 if how == "copy" else 1)
-
-    def _count(self, n_bytes: int, sends: bool, messages: int) -> None:
-        if sends:
-            self.sent += n_bytes
-            self.messages += messages
-        else:
-            self.received += n_bytes
 
 
 class MpiRanks(Collectives):
@@ -143,34 +124,30 @@ class MpiRanks(Collectives):
 
     def each(self, task: Callable[..., Any], *arguments: Any, constant: object = None) -> list[Any]:
         """See `Ranks.each`; an interrupt of any rank is one of the whole."""
-        return self._asked(
-            _Request(task, arguments, False, self._store.to_drop(), self._rang), constant
-        )
+        return self._asked(task, arguments, False, constant)
 
     def together(
         self, task: Callable[..., Any], *arguments: Any, constant: object = None
     ) -> list[Any]:
         """See `Ranks.together`; signals wait until it is done."""
-        return self._asked(
-            _Request(task, arguments, True, self._store.to_drop(), self._rang), constant
-        )
+        return self._asked(task, arguments, True, constant)
 
-    def _asked(self, request: _Request, constant: object) -> list[Any]:
+    def _asked(
+        self, task: Any, arguments: tuple[Any, ...], collective: bool, constant: object
+    ) -> list[Any]:
+        request = _Request(task, arguments, collective, self._store.to_drop(), self._rang)
         with uninterrupted() as allowed:
             self._broadcast(self._store.pickled(request, constant))
             self._alarm.settle(request.rang)
-            if request.collective:
-                own = self._carried_out(request)
-            else:
-                try:
-                    with allowed():
-                        own = self._carried_out(request)
-                except BaseException as error:  # noqa: BLE001 (an interrupt: all are heard first)
-                    own = _Outcome(error=error)
+            try:
+                with contextlib.nullcontext() if collective else allowed():
+                    own = self._carried_out(request)
+            except BaseException as error:  # noqa: BLE001 (an interrupt: all are heard first)
+                own = _Outcome(error=error)
             outcomes = self._gathered(own)
         errors = [each.error for each in outcomes if each.error is not None]
         if errors:  # the one that stopped the others rather than theirs
-            raise min(errors, key=lambda each: isinstance(each, progress.Stopped))
+            raise min(errors, key=lambda each: type(each) is progress.Stopped)
         return [outcome.value for outcome in outcomes]
 
     def end(self, value: Any = None) -> None:
@@ -207,11 +184,13 @@ class MpiRanks(Collectives):
         try:
             with using_ranks(ALONE), stop:
                 return _Outcome(request.task(self, *request.arguments))
-        except BaseException as error:  # (raised by rank 0)
+        except Exception as error:  # noqa: BLE001 (raised by rank 0)
             if request.collective:
                 self.abort(error)
-            if isinstance(error, Exception):
-                return _Outcome(error=error)
+            return _Outcome(error=error)
+        except BaseException as error:
+            if request.collective:
+                self.abort(error)
             if self.rank == 0:
                 raise
             return _Outcome(error=RuntimeError(f"rank {self.rank} was to end: {error!r}"))
@@ -230,9 +209,7 @@ class MpiRanks(Collectives):
 
     def found(self, value: Any) -> Any:
         """See `Ranks.found`."""
-        if isinstance(value, Place) and value.rank == self.rank:
-            return self._store.held[value.key]
-        return value
+        return self._store.held[value.key] if type(value) is Place else value
 
     def taken(self, key: int) -> Any:
         """What is kept here by a key, and is not any more."""
@@ -243,13 +220,11 @@ class MpiRanks(Collectives):
     def _broadcast(self, parts: list[Any] | None) -> list[Any]:
         """The parts of a message of rank 0, on all ranks."""
         received = self._objects.bcast(parts)
-        found = received if parts is None else parts
-        self._count(size_of(found), self.rank == 0, self.size - 1)
-        return found if self.rank == 0 else writable(found)
+        return writable(received) if parts is None else parts
 
     def _gathered(self, outcome: _Outcome) -> list[Any]:
         """Outcomes of all ranks on rank 0, nothing elsewhere; a failure rings the alarm."""
-        if not isinstance(outcome.error, progress.Stopped | None):
+        if outcome.error is not None and type(outcome.error) is not progress.Stopped:
             self._alarm.ring()
         try:
             parts = self._store.pickled(outcome, None)
@@ -257,13 +232,11 @@ class MpiRanks(Collectives):
             failed = _Outcome(error=RuntimeError(f"rank {self.rank}: {error!r}"))
             parts = self._store.pickled(failed, None)
         if self.rank:
-            self._count(size_of(parts), True, 1)
             self._objects.send((parts, self._alarm.rang), 0)  # its gather is ten times slower
             return []
         messages, rang = [parts], [self._alarm.rang]
         for rank in range(1, self.size):
             received, its_own = self._objects.recv(source=rank)
-            self._count(size_of(received), False, 1)
             messages.append(writable(received))
             rang.append(its_own)
         self._rang = tuple(rank for rank, told in enumerate(rang) if told)

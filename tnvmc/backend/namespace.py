@@ -67,8 +67,6 @@ def is_gpu(xp: Any) -> bool:
 
 def to_host(array: Array) -> np.ndarray:
     """Copy an array of any namespace into NumPy; a NumPy array comes back as it is."""
-    if isinstance(array, np.ndarray):
-        return array
     return np.asarray(array.get() if hasattr(array, "get") else array)  # cupy has get
 
 

@@ -108,12 +108,20 @@ class Resident:
     def about(self) -> Any:
         """What rank 0 is told of it."""
 
+    def sent_by(self, store: Any) -> tuple[int, int, Any]:
+        """What makes its place elsewhere: rank, key, what is told of it; it is held here then."""
+        return store.rank, store.hold(self), self.about()
+
 
 class Place:
     """Where something `Resident` is; it is freed with the last reference to its place."""
 
     def __init__(self, rank: int, key: int, about: Any) -> None:
         self.rank, self.key, self.about = rank, key, about
+
+    def sent_by(self, store: Any) -> tuple[int, int, Any]:
+        """What makes it elsewhere."""
+        return self.rank, self.key, None
 
 
 _IN_USE: ContextVar[Ranks] = ContextVar("ranks", default=ALONE)

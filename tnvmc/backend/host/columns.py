@@ -166,7 +166,7 @@ def overlap(left, right, size):
 
 @overload(overlap)
 def _overlap(left, right, size):
-    return _of_pairs if isinstance(left.dtype, types.Complex) else _of_reals
+    return _of_pairs if left.dtype in types.complex_domain else _of_reals
 
 
 def _of_pairs(left, right, size):

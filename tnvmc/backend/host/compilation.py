@@ -18,7 +18,7 @@ from typing import Any
 
 import llvmlite.binding
 import numba
-from numba.core import caching, config, event, types
+from numba.core import caching, config, event
 
 from tnvmc.backend import progress
 
@@ -151,10 +151,9 @@ class Ended(event.Listener):
 
 def numbers_of(arguments: Any) -> str | None:
     """Name the type of the numbers in a `Strip` or an `Absorption`; None of other arguments."""
-    first = arguments[0] if arguments else None
-    if not isinstance(first, types.NamedTuple | types.NamedUniTuple) or "above" not in first.fields:
-        return None
-    return str(first.types[first.fields.index("above")].dtype)
+    first: Any = arguments[0] if arguments else None
+    names = getattr(first, "fields", ())
+    return str(first.types[names.index("above")].dtype) if "above" in names else None
 
 
 def listen(announce: Callable[[str], None]) -> None:

@@ -234,7 +234,7 @@ def conjugated(given, room, size):
 
 @overload(conjugated)
 def _conjugated(given, room, size):
-    return _of_pairs if isinstance(given.dtype, types.Complex) else _of_reals
+    return _of_pairs if given.dtype in types.complex_domain else _of_reals
 
 
 def _of_pairs(given, room, size):

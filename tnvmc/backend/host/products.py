@@ -150,5 +150,5 @@ def product(a, b, c, ar, ak, bk, cr, m, n, inner):
 
 @overload(product)
 def _choose(a, b, c, ar, ak, bk, cr, m, n, inner):
-    chosen = _COMPLEX if isinstance(c.dtype, types.Complex) else _REAL
+    chosen = _COMPLEX if c.dtype in types.complex_domain else _REAL
     return lambda a, b, c, ar, ak, bk, cr, m, n, inner: chosen(a, b, c, ar, ak, bk, cr, m, n, inner)

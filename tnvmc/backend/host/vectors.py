@@ -213,7 +213,7 @@ def lanes(typingctx: Any, start: Any) -> Any:
 @intrinsic
 def parts(typingctx: Any, start: Any) -> Any:
     """Give how many real numbers one number is: 2 for complex ones."""
-    number = 2 if isinstance(start.dtype, types.Complex) else 1
+    number = 2 if start.dtype in types.complex_domain else 1
     return types.intp(start), lambda context, builder, signature, arguments: INDEX(number)
 
 
