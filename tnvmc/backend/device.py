@@ -88,30 +88,6 @@ def _obstacle() -> str | None:
     return None if count else "CuPy finds no GPU"
 
 
-class Devices:
-    """The GPUs that this process sees."""
-
-    def count(self) -> int:
-        """How many."""
-        import cupy
-
-        return int(cupy.cuda.runtime.getDeviceCount())
-
-    def use(self, number: int) -> None:
-        """Let arrays be made on one of them from here on, in this thread."""
-        import cupy
-
-        cupy.cuda.Device(number).use()
-
-    def address(self, number: int) -> str:
-        """Its address on the PCI bus, alike for all processes of the machine."""
-        import cupy
-
-        return str(cupy.cuda.Device(number).pci_bus_id)
-
-
-DEVICES = Devices()
-
 _PLACES: list[int] = []  # of this rank on its machine, where there are several
 
 
@@ -121,9 +97,12 @@ def share_devices(place: int) -> None:
 
 
 def take_own_device(xp: Any) -> None:
-    """Go on with the GPU of this rank, if there are several ranks and `xp` has arrays on one."""
+    """Go on with the GPU of this rank, if there are several ranks and `xp` has arrays on one.
+
+    In this thread.
+    """
     if _PLACES and is_gpu(xp):
-        DEVICES.use(_PLACES[0] % DEVICES.count())
+        _own_device().use()
 
 
 def on_own_device(xp: Any, array: Any) -> Any:
@@ -153,4 +132,11 @@ def ranks_per_device(ranks: Ranks, xp: Any) -> int:
 
 
 def _own_address(ranks: Ranks) -> tuple[int, str]:
-    return ranks.machine, DEVICES.address(_PLACES[0] % DEVICES.count())
+    """Machine, and address on its PCI bus, alike for all of its processes."""
+    return ranks.machine, str(_own_device().pci_bus_id)
+
+
+def _own_device() -> Any:
+    import cupy
+
+    return cupy.cuda.Device(_PLACES[0] % cupy.cuda.runtime.getDeviceCount())

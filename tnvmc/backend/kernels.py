@@ -21,12 +21,6 @@ SHARED_BYTES = 224 * 1024
 _MOST_SLICES = 6
 """Blocks a walker's column is cut into, at most (at D = 8: 2 are faster than cuBLAS, 16 not)."""
 
-_NUMBERS = {
-    "float32": ("float", 0),
-    "float64": ("double", 0),
-    "complex64": ("float", 1),
-    "complex128": ("double", 1),
-}
 _WARPS, _MOST_WARPS, _LANES = 8, 16, 32
 
 
@@ -38,12 +32,11 @@ def source(name: str) -> str:
 
 def options(dtype: str) -> tuple[str, ...]:
     """Give the compiler options of a number type: float32, float64, complex64 or complex128."""
-    real, is_complex = _NUMBERS[dtype]
-    matrix_units = int(dtype == "float64")
+    real = {"float32": "float", "complex64": "float"}.get(dtype, "double")
     return (
         f"-DREAL={real}",
-        f"-DCOMPLEX={is_complex}",
-        f"-DDMMA={matrix_units}",
+        f"-DCOMPLEX={int(dtype.startswith('complex'))}",
+        f"-DDMMA={int(dtype == 'float64')}",  # whether there are matrix units for it
         f"-DWARPS={_WARPS}",
         f"-DLANES={_LANES}",
         f"-DMAX_THREADS={_LANES * _MOST_WARPS}",
@@ -177,7 +170,8 @@ def _launch(
 
 def split_scale(value: Array, log_scale: Array) -> tuple[Array, Array]:
     """Give phase and log modulus of value * exp(log_scale), (B,) each; 0 and -inf at 0."""
-    phase, log_abs = _elementwise(
+    phase, log_abs = _made(
+        "ElementwiseKernel",
         "T value, R scale",
         "T phase, R log_abs",
         """R size = abs(value);
@@ -194,7 +188,8 @@ def acceptance(
     """Give the probability to accept a move (B,) from phases and log moduli."""
     import cupy
 
-    return _elementwise(
+    return _made(
+        "ElementwiseKernel",
         "T new_phase, R new_log, T old_phase, R old_log, R power, float64 cap",
         "R probability",
         ACCEPTANCE,
@@ -212,7 +207,8 @@ ACCEPTANCE = """bool enters = new_phase == T(0), leaves = old_phase == T(0);
 
 def ratio(new: tuple[Array, Array], old: tuple[Array, Array], largest: float) -> Array:
     """Give psi'/psi (B,) from phases and log moduli, cut at exp(`largest`); 0 where psi = 0."""
-    return _elementwise(
+    return _made(
+        "ElementwiseKernel",
         "T new_phase, R new_log, T old_phase, R old_log, float64 largest",
         "T quotient",
         """bool enters = new_phase == T(0), leaves = old_phase == T(0);
@@ -227,26 +223,16 @@ def largest(arrays: Array) -> Array:
     """Give the largest modulus (B,) of each row of (B, n), 1 where all are zero."""
     import cupy
 
-    return _largest()(arrays, axis=1, out=cupy.empty(arrays.shape[:1], _real(arrays)))
-
-
-@cache
-def _largest() -> Any:
-    import cupy
-
     operation = ("R(abs(x))", "a > b ? a : b", "y = a > 0 ? a : R(1)", "0")
-    return cupy.ReductionKernel("T x", "R y", *operation, "largest")
-
-
-def _real(array: Array) -> Any:
-    return np.empty(0, array.dtype).real.dtype
+    found = cupy.empty(arrays.shape[:1], np.empty(0, arrays.dtype).real.dtype)
+    return _made("ReductionKernel", "T x", "R y", *operation, "largest")(arrays, axis=1, out=found)
 
 
 @cache
-def _elementwise(arguments: str, results: str, operation: str, name: str) -> Any:
+def _made(kind: str, *given: str) -> Any:
     import cupy
 
-    return cupy.ElementwiseKernel(arguments, results, operation, name)
+    return getattr(cupy, kind)(*given)
 
 
 @cache

@@ -33,7 +33,9 @@ from tnvmc.backend.process import (
     launched,
     own_cores,
     share_cores,
+    threads_in_use,
     using_ranks,
+    using_threads,
 )
 from tnvmc.backend.progress import Terminated, uninterrupted
 
@@ -52,6 +54,7 @@ class _Request:
     task: Callable[..., Any] | None  #: None ends the requests, with the only argument
     arguments: tuple[Any, ...]
     collective: bool
+    threads: int  #: that each rank may take
     dropped: tuple[int, ...]  #: keys of what is not wanted any more
     rang: tuple[int, ...]  #: ranks that told the others to end the request before this one
 
@@ -135,7 +138,8 @@ class MpiRanks(Collectives):
     def _asked(
         self, task: Any, arguments: tuple[Any, ...], collective: bool, constant: object
     ) -> list[Any]:
-        request = _Request(task, arguments, collective, self._store.to_drop(), self._rang)
+        dropped, threads = self._store.to_drop(), threads_in_use()
+        request = _Request(task, arguments, collective, threads, dropped, self._rang)
         with uninterrupted() as allowed:
             self._broadcast(self._store.pickled(request, constant))
             self._alarm.settle(request.rang)
@@ -153,7 +157,7 @@ class MpiRanks(Collectives):
     def end(self, value: Any = None) -> None:
         """Let the other ranks return from `follow` with a value."""
         with uninterrupted():
-            last = _Request(None, (value,), False, (), self._rang)
+            last = _Request(None, (value,), False, 1, (), self._rang)
             self._broadcast(self._store.pickled(last, None))
             self._alarm.settle(self._rang)
             self._rang = ()
@@ -182,7 +186,7 @@ class MpiRanks(Collectives):
         self._store.drop(request.dropped)
         stop = contextlib.nullcontext() if request.collective else progress.stopped_by(self._alarm)
         try:
-            with using_ranks(ALONE), stop:
+            with using_ranks(ALONE), using_threads(request.threads), stop:
                 return _Outcome(request.task(self, *request.arguments))
         except Exception as error:  # noqa: BLE001 (raised by rank 0)
             if request.collective:

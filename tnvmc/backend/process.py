@@ -12,9 +12,9 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar, copy_context
 from functools import cache, partial
 from typing import Any, TypeVar
@@ -42,7 +42,7 @@ class Ranks:
     def each(self, task: Callable[..., Any], *arguments: Any, constant: object = None) -> list[Any]:
         """Results of ``task(ranks, *arguments)`` on every rank, in their order.
 
-        The first error of any of them is raised, once all have ended.
+        The first error of any of them is raised, once all have ended.  Each has `threads_in_use`.
 
         Args:
             task: a picklable function, which does not talk to other ranks.
@@ -132,14 +132,9 @@ def in_use() -> Ranks:
     return _IN_USE.get()
 
 
-@contextmanager
-def using_ranks(ranks: Ranks) -> Iterator[None]:
+def using_ranks(ranks: Ranks) -> AbstractContextManager[None]:
     """Let large pieces of work be shared by `ranks` inside the block, in this thread."""
-    token = _IN_USE.set(ranks)
-    try:
-        yield
-    finally:
-        _IN_USE.reset(token)
+    return progress.bound(_IN_USE, ranks)
 
 
 _LAUNCHERS = (  # names of the number of processes, and of the place among them
@@ -206,14 +201,9 @@ def share_cores(users: Sequence[Sequence[int]]) -> None:
 _THREADS: ContextVar[int | None] = ContextVar("threads", default=None)
 
 
-@contextmanager
-def using_threads(n: int | None) -> Iterator[None]:
+def using_threads(n: int | None) -> AbstractContextManager[None]:
     """Let `side_by_side` take n threads inside the block; None for as many as there are cores."""
-    token = _THREADS.set(n)
-    try:
-        yield
-    finally:
-        _THREADS.reset(token)
+    return progress.bound(_THREADS, n)
 
 
 def threads_in_use() -> int:

@@ -61,7 +61,8 @@ class Stopped(Exception):
 
 
 @contextmanager
-def _set(variable: ContextVar[T], value: T) -> Iterator[None]:
+def bound(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Set a variable of the context inside the block."""
     token = variable.set(value)
     try:
         yield
@@ -69,18 +70,14 @@ def _set(variable: ContextVar[T], value: T) -> Iterator[None]:
         variable.reset(token)
 
 
-@contextmanager
-def watched(show: Show | None) -> Iterator[None]:
+def watched(show: Show | None) -> AbstractContextManager[None]:
     """Show the computations inside the block, in this thread; None shows nothing there."""
-    with _set(_WATCH, None if show is None else _Watch(show)):
-        yield
+    return bound(_WATCH, None if show is None else _Watch(show))
 
 
-@contextmanager
-def stopped_by(stop: Event) -> Iterator[None]:
+def stopped_by(stop: Event) -> AbstractContextManager[None]:
     """Let what this thread computes inside the block end at its next `tell` after `stop` is set."""
-    with _set(_STOP, stop):
-        yield
+    return bound(_STOP, stop)
 
 
 def begin(phase: str, *, known: bool = True) -> None:
@@ -137,12 +134,9 @@ class Shares:
     @contextmanager
     def of(self, number: int) -> Iterator[None]:
         """Let what the block tells be the share of a task; all of it is done at the end."""
-        token = _TELL.set((self, number))
-        try:
+        with bound(_TELL, (self, number)):
             yield
             tell(1.0)
-        finally:
-            _TELL.reset(token)
 
 
 SIGNALS = tuple(

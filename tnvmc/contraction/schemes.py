@@ -222,13 +222,16 @@ def _sweep(
         The boundary of both, and the carry that came to each column, in the order of the sweep.
     """
     sites = list(reversed(row.leftward)) if leftward else list(row.rightward)
+    tops = None
+    if boundary is not None:
+        tops = boundary.top_leftward if leftward else boundary.top_rightward
     xp = array_namespace(sites[0])
     n_cols, batch = len(sites), sites[0].shape[0]
     carry = xp.ones((batch, 1, 1, 1), dtype=sites[0].dtype)
     tensors, logs, carries = [], [], []
     for step, site in enumerate(sites):
         column = n_cols - 1 - step if leftward else step
-        top = None if boundary is None else _top(boundary, column, leftward)
+        top = None if tops is None else tops[column]
         kappa, down = carry.shape[-1], site.shape[2]
         open_bond = (1 if top is None else top.shape[1]) * site.shape[1]
         carries.append(carry)
@@ -244,7 +247,7 @@ def _sweep(
         else:
             fits = open_bond <= chi
             q = orthonormal_basis(xp.matrix_transpose(y)) if fits else basis(y, column)
-            carry = xp.matmul(y, _conjugate(q))
+            carry = xp.matmul(y, xp.conj(q) if xp.isdtype(q.dtype, "complex floating") else q)
         tensors.append(xp.reshape(q, (batch, down, kappa, q.shape[-1])))
         if step % NORMALISE_EVERY == NORMALISE_EVERY - 1:
             carry, log = normalise(carry)
@@ -253,15 +256,6 @@ def _sweep(
     if leftward:  # behind is on the right then
         tensors = [xp.permute_dims(tensor, (0, 1, 3, 2)) for tensor in reversed(tensors)]
     return _with_scales(tensors, logs, boundary), carries
-
-
-def _top(boundary: BoundaryMPS, column: int, leftward: bool) -> Array:
-    return (boundary.top_leftward if leftward else boundary.top_rightward)[column]
-
-
-def _conjugate(q: Array) -> Array:
-    xp = array_namespace(q)
-    return xp.conj(q) if xp.isdtype(q.dtype, "complex floating") else q
 
 
 def _right_canonical(boundary: BoundaryMPS) -> BoundaryMPS:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tnvmc.backend.process import Here, Place, Ranks, one_blas_thread, threads_in_use, using_threads
+from tnvmc.backend.process import Here, Place, Ranks, one_blas_thread
 from tnvmc.jacobian.centered import CenteredJacobian, row_pieces
 from tnvmc.jacobian.cholesky import Factor, Triangle, n_stored, rows_of
 from tnvmc.jacobian.distributed import DistributedJacobian
@@ -76,13 +76,12 @@ class DistributedTriangle:
         return of_numbers(np.asarray(self), self.n).dense()
 
     def _made(self, task: Any, shares: Sequence[Any], *arguments: Any) -> DistributedTriangle:
-        made = self.ranks.together(task, shares, threads_in_use(), *arguments)
+        made = self.ranks.together(task, shares, *arguments)
         return DistributedTriangle(self.n, self.dtype, self.ranks, tuple(made))
 
     def _together(self, method: Any, *arguments: Any) -> Any:
         """What a method of `Triangle` that takes ranks gives on rank 0."""
-        n_threads = threads_in_use()
-        return self.ranks.together(_of_all, self.shares, n_threads, method, *arguments)[0]
+        return self.ranks.together(_of_all, self.shares, method, *arguments)[0]
 
 
 Covariance = Triangle | DistributedTriangle
@@ -158,24 +157,20 @@ def _gathered(own: Triangle, ranks: Ranks) -> np.ndarray:
     return whole.numbers
 
 
-def _of_all(ranks: Ranks, shares: Sequence[Any], n_threads: int, method: Any, *args: Any) -> Any:
+def _of_all(ranks: Ranks, shares: Sequence[Any], method: Any, *args: Any) -> Any:
     own = ranks.found(shares[ranks.rank])
-    with using_threads(n_threads):
-        found = method(own, *args, ranks)
+    found = method(own, *args, ranks)
     return found if ranks.rank == 0 else None
 
 
-def _in_units(ranks: Ranks, shares: Sequence[Any], n_threads: int, units: np.ndarray) -> Triangle:
+def _in_units(ranks: Ranks, shares: Sequence[Any], units: np.ndarray) -> Triangle:
     own: Triangle = ranks.found(shares[ranks.rank])
-    with using_threads(n_threads):
-        return own.in_units(units)
+    return own.in_units(units)
 
 
-def _plus(
-    ranks: Ranks, shares: Sequence[Any], n_threads: int, factor: float, samples: _Samples
-) -> Triangle:
+def _plus(ranks: Ranks, shares: Sequence[Any], factor: float, samples: _Samples) -> Triangle:
     own, share = map(ranks.found, shares[ranks.rank])
-    with one_blas_thread(), using_threads(n_threads):
+    with one_blas_thread():
         made: Triangle = own.plus(_dense_rows(ranks, share, samples, own.dtype), factor)
     return made
 

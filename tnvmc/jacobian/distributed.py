@@ -27,8 +27,6 @@ from tnvmc.backend.process import (
     Resident,
     give_back_freed_memory,
     one_blas_thread,
-    threads_in_use,
-    using_threads,
 )
 from tnvmc.jacobian import exact_sums
 from tnvmc.jacobian.base import JacobianBase, UnitLayout, UnitProducts
@@ -76,7 +74,7 @@ class DistributedJacobian(JacobianBase):
         scales = None
         if self.layout.is_sliced or len(self.layout.unit_widths) > 1:
             scales = exact_sums.scales(to_host(self.squared_norms()))
-        found = self.ranks.together(_gram, self.shares, threads_in_use(), scales)[0]
+        found = self.ranks.together(_gram, self.shares, scales)[0]
         return to_namespace(found, self.layout.xp)
 
     def squared_norms(self) -> Array:
@@ -93,7 +91,7 @@ class DistributedJacobian(JacobianBase):
 
     def stacked_real(self) -> DistributedJacobian:
         """Put Re O above Im O: (M, P) complex -> (2 M, P) real, on each rank its own."""
-        places = self.ranks.each(_on_share, self.shares, threads_in_use(), _Share.stacked_real)
+        places = self.ranks.each(_on_share, self.shares, _Share.stacked_real)
         return DistributedJacobian(self.ranks, tuple(places), self.layout.stacked_real())
 
     def about(self) -> UnitLayout:
@@ -102,19 +100,19 @@ class DistributedJacobian(JacobianBase):
 
     def with_all_ranks(self, task: Callable[[Call], T]) -> T:
         """Carry out a task that calls methods of a `GramOperator` on all ranks; NumPy."""
-        found = self.ranks.together(_with_operator, self.shares, threads_in_use(), Here(task))[0]
+        found = self.ranks.together(_with_operator, self.shares, Here(task))[0]
         result: T = result_of(found)
         return result
 
     def _sum(self, method: str, dtype: Any, *arguments: Any) -> Array:
         """Sum of what a method of `UnitProducts` gives for each unit: (M,)."""
         of_sum = _Sum(method, len(self.layout.unit_widths), self.shape[0], dtype)
-        found = self.ranks.together(_summed, self.shares, threads_in_use(), of_sum, *arguments)[0]
+        found = self.ranks.together(_summed, self.shares, of_sum, *arguments)[0]
         return to_namespace(np.asarray(found), self.layout.xp)
 
     def _each(self, method: str, *arguments: Any) -> list[Any]:
         """What a method of `UnitProducts` gives for each unit, in their order."""
-        found = self.ranks.each(_on_units, self.shares, threads_in_use(), method, *arguments)
+        found = self.ranks.each(_on_units, self.shares, method, *arguments)
         return [each for of_rank in found for each in of_rank]
 
 
@@ -291,50 +289,45 @@ def _common(a: range, b: range) -> range:
     return range(max(a.start, b.start), min(a.stop, b.stop))
 
 
-def _on_share(
-    ranks: Ranks, shares: Sequence[Any], n_threads: int, method: Any, *arguments: Any
-) -> Any:
+def _on_share(ranks: Ranks, shares: Sequence[Any], method: Any, *arguments: Any) -> Any:
     share = ranks.found(shares[ranks.rank])
     take_own_device(share.layout.xp)
-    with one_blas_thread(), using_threads(n_threads):
+    with one_blas_thread():
         return method(share, *arguments)
 
 
-def _on_units(
-    ranks: Ranks, shares: Sequence[Any], n_threads: int, method: str, *arguments: Any
-) -> Any:
+def _on_units(ranks: Ranks, shares: Sequence[Any], method: str, *arguments: Any) -> Any:
     """What a method of `UnitProducts` gives on this rank, one result for each unit."""
 
     def own(share: _Share) -> Any:
         return getattr(share.products, method)(*arguments)
 
-    return _on_share(ranks, shares, n_threads, own)
+    return _on_share(ranks, shares, own)
 
 
 def _summed(
-    ranks: Ranks, shares: Sequence[Any], n_threads: int, of_sum: _Sum, *arguments: Any
+    ranks: Ranks, shares: Sequence[Any], of_sum: _Sum, *arguments: Any
 ) -> np.ndarray | None:
     """The sum over the units of all ranks, on rank 0."""
-    found = _on_units(ranks, shares, n_threads, of_sum.method, *arguments)
+    found = _on_units(ranks, shares, of_sum.method, *arguments)
     terms = [to_host(term) for term in found]
     like = np.empty(of_sum.n_rows, of_sum.dtype)
     total = exact_sums.total(terms, of_sum.n_units, like, ranks)
     return total if ranks.rank == 0 else None
 
 
-def _with_operator(ranks: Ranks, shares: Sequence[Any], n_threads: int, task: Here) -> Any:
+def _with_operator(ranks: Ranks, shares: Sequence[Any], task: Here) -> Any:
     share = ranks.found(shares[ranks.rank])
     n_rows, n_units = share.layout.shape[0], len(share.layout.unit_widths)
     operator = GramOperator(share.products, n_units, n_rows, share.layout.double, ranks)
-    with using_threads(n_threads):
-        if ranks.rank == 0:
-            return run_on_rank_0(operator, task.value)
-        return follow_rank_0(operator)
+    if ranks.rank == 0:
+        return run_on_rank_0(operator, task.value)
+    return follow_rank_0(operator)
 
 
-def _gram(ranks: Any, shares: Sequence[Any], n_threads: int, scales: Any) -> np.ndarray | None:
+def _gram(ranks: Any, shares: Sequence[Any], scales: Any) -> np.ndarray | None:
     """The sum of the Gram matrices of all ranks, on rank 0; their sums are exact."""
-    with one_blas_thread(), using_threads(n_threads):
+    with one_blas_thread():
         found = ranks.found(shares[ranks.rank]).dealt_for_gram(ranks).gram(scales)
     ranks.combine(found, "sum")
     return found if ranks.rank == 0 else None

@@ -6,13 +6,13 @@ A table of moves is symmetric (b is proposed from a as often as a from b), so th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tnvmc.ansatz.protocol import MOVE_KINDS, Targets
-from tnvmc.lattice.lattice import Lattice, Patch
+from tnvmc.lattice.lattice import Lattice, Patch, spanning_tree
 from tnvmc.operators.term import Operator
 
 Moves = dict[Patch, np.ndarray]
@@ -32,8 +32,7 @@ def exchanges(lattice: Lattice, bonds: Iterable[Patch], local_dim: int = 2) -> M
     number of sites in each local state, and not reach (1, 1) from (0, 2).
     Raises ValueError for a bond that is not a pair of sites of the lattice.
     """
-    table = _table(_both_change(local_dim) & _same_sum(local_dim))
-    return {_checked_bond(lattice, bond): table for bond in bonds}
+    return _of_pairs(lattice, bonds, local_dim, same_sum=True)
 
 
 def pair_flips(lattice: Lattice, bonds: Iterable[Patch], local_dim: int = 2) -> Moves:
@@ -42,14 +41,24 @@ def pair_flips(lattice: Lattice, bonds: Iterable[Patch], local_dim: int = 2) -> 
     For d = 2 two equal spins turn over together (R = 1).
     Raises ValueError for a bond that is not a pair of sites of the lattice.
     """
-    table = _table(_both_change(local_dim) & ~_same_sum(local_dim))
-    return {_checked_bond(lattice, bond): table for bond in bonds}
+    return _of_pairs(lattice, bonds, local_dim, same_sum=False)
 
 
-def own_moves(operator: Operator) -> Moves:
-    """Moves along the off-diagonal elements of an operator, on its own patches."""
-    d = operator.local_dim
-    return joined([operator.targets], d)
+def _of_pairs(lattice: Lattice, bonds: Iterable[Patch], local_dim: int, same_sum: bool) -> Moves:
+    """Moves that change both local states of a bond, and keep their sum or change it."""
+    first, second = np.divmod(np.arange(local_dim**2), local_dim)
+    both_change = (first[:, None] != first) & (second[:, None] != second)
+    table = _table(both_change & (((first + second)[:, None] == first + second) == same_sum))
+    moves = {}
+    for bond in bonds:
+        sites = tuple(sorted(int(site) for site in bond))
+        if len(set(sites)) != 2 or len(bond) != 2 or sites[0] < 0 or sites[1] >= lattice.n_sites:
+            raise ValueError(
+                f"exchanges: a bond joins two different sites of 0..{lattice.n_sites - 1}, got "
+                f"{bond}"
+            )
+        moves[sites] = table
+    return moves
 
 
 def joined(sets: Iterable[Targets], local_dim: int) -> Moves:
@@ -76,7 +85,8 @@ def moves_for(operator: Operator, chosen: Sequence[str] | Targets | None = None)
 
     Args:
         operator: the Hamiltonian.
-        chosen: names out of `MOVE_KINDS` ("terms" are `own_moves`), or a table (d^k, R) by patch.
+        chosen: names out of `MOVE_KINDS` ("terms": along the off-diagonal elements), or a table
+            (d^k, R) by patch.
 
     Raises:
         ValueError: an unknown name; a table that is not symmetric; moves that leave the sector of
@@ -84,12 +94,13 @@ def moves_for(operator: Operator, chosen: Sequence[str] | Targets | None = None)
     """
     if chosen is None:
         return _fitting(operator)
-    if isinstance(chosen, str):
-        raise ValueError(f"moves: give a list of names, [{chosen!r}]")  # noqa: TRY004
-    if isinstance(chosen, Mapping):
-        moves = _checked_tables(operator, chosen)
-    else:
-        moves = joined([_named(operator, name) for name in chosen], operator.local_dim)
+    match chosen:
+        case str():
+            raise ValueError(f"moves: give a list of names, [{chosen!r}]")
+        case Mapping():
+            moves = _checked_tables(operator, chosen)
+        case _:
+            moves = joined([_named(operator, name) for name in chosen], operator.local_dim)
     check_reach(operator, moves)
     return moves
 
@@ -97,12 +108,12 @@ def moves_for(operator: Operator, chosen: Sequence[str] | Targets | None = None)
 def _fitting(operator: Operator) -> Moves:
     lattice, d = operator.lattice, operator.local_dim
     bonds = _pairs(operator)
-    wide = {patch: table for patch, table in own_moves(operator).items() if len(patch) > 2}
+    wide = {patch: table for patch, table in operator.targets.items() if len(patch) > 2}
     if not operator.conserves_magnetisation:
         pairs = bonds if any(len(patch) == 2 for patch in operator.replacements) else []
-        sets = [_SETS[kind](lattice, pairs, d) for kind in ("exchanges", "pair_flips")]
-        return joined([flips(lattice, d), *sets, wide], d)
-    if not connected(lattice.n_sites, bonds):
+        sets = [flips(lattice, d), exchanges(lattice, pairs, d), pair_flips(lattice, pairs, d)]
+        return joined([*sets, wide], d)
+    if len(spanning_tree(0, bonds)) < lattice.n_sites:
         raise ValueError(
             f"moves_for: the {len(bonds)} bonds of the operator and the lattice do not connect "
             f"its {lattice.n_sites} sites, so exchanges along them are not ergodic. Give your own "
@@ -111,20 +122,16 @@ def _fitting(operator: Operator) -> Moves:
     return joined([exchanges(lattice, bonds, d), wide], d)
 
 
-_SETS: Mapping[str, Callable[[Lattice, Iterable[Patch], int], Moves]] = {
-    "flips": lambda lattice, _, local_dim: flips(lattice, local_dim),
-    "exchanges": exchanges,
-    "pair_flips": pair_flips,
-}
-
-
 def _named(operator: Operator, name: str) -> Moves:
+    lattice, d = operator.lattice, operator.local_dim
     if name not in MOVE_KINDS:
         raise ValueError(f"moves: {name!r} is not known; choose from {', '.join(MOVE_KINDS)}")
     if name == "terms":
-        found = own_moves(operator)
+        found = joined([operator.targets], d)
+    elif name == "flips":
+        found = flips(lattice, d)
     else:
-        found = _SETS[name](operator.lattice, _pairs(operator), operator.local_dim)
+        found = _of_pairs(lattice, _pairs(operator), d, same_sum=name == "exchanges")
     if not found:
         raise ValueError(
             f"moves: there are no {name!r} here; {operator.name} has "
@@ -137,7 +144,7 @@ def _pairs(operator: Operator) -> list[Patch]:
     """Pairs with off-diagonal elements, and the nearest bonds where these do not connect."""
     lattice = operator.lattice
     bonds: list[Patch] = [patch for patch in operator.replacements if len(patch) == 2]
-    if not connected(lattice.n_sites, bonds):
+    if len(spanning_tree(0, bonds)) < lattice.n_sites:
         known = set(bonds)
         bonds += [bond for bond in lattice.bonds.get("nearest", ()) if bond not in known]
     return bonds
@@ -187,28 +194,6 @@ def _table(allowed: np.ndarray) -> np.ndarray:
     return table
 
 
-def _both_change(local_dim: int) -> np.ndarray:
-    """Matrix (d^2, d^2): whether two pairs of local states differ on both sites."""
-    first, second = np.divmod(np.arange(local_dim**2), local_dim)
-    changes: np.ndarray = (first[:, None] != first) & (second[:, None] != second)
-    return changes
-
-
-def _same_sum(local_dim: int) -> np.ndarray:
-    first, second = np.divmod(np.arange(local_dim**2), local_dim)
-    same: np.ndarray = (first + second)[:, None] == first + second
-    return same
-
-
-def _checked_bond(lattice: Lattice, bond: Patch) -> Patch:
-    sites = tuple(sorted(int(site) for site in bond))
-    if len(set(sites)) != 2 or len(bond) != 2 or sites[0] < 0 or sites[1] >= lattice.n_sites:
-        raise ValueError(
-            f"exchanges: a bond joins two different sites of 0..{lattice.n_sites - 1}, got {bond}"
-        )
-    return sites
-
-
 _PRIME = 2_147_483_629
 """Ranks are those modulo it: the numbers are small, and a wrong one is as likely as 1e-9."""
 
@@ -255,39 +240,22 @@ def check_reach(operator: Operator, moves: Targets) -> None:
         )
 
 
-def connected(n_sites: int, bonds: Iterable[Patch]) -> bool:
-    """Tell whether the bonds join all sites into one component (union-find)."""
-    parent = list(range(n_sites))
-
-    def root(site: int) -> int:
-        while parent[site] != site:
-            parent[site] = site = parent[parent[site]]
-        return site
-
-    for a, b in bonds:
-        parent[root(a)] = root(b)
-    return len({root(site) for site in range(n_sites)}) == 1
-
-
 def _changes(moves: Targets, d: int, n_sites: int) -> np.ndarray:
     """What moves change of the occupations of all local states, (n, N d), each once."""
-
-    def rows() -> Iterator[np.ndarray]:
-        for patch, table in moves.items():
-            k = len(patch)
-            digits = np.indices((d,) * k).reshape(k, -1)
-            occupied = (digits[:, :, None] == np.arange(d)).transpose(1, 0, 2).reshape(d**k, -1)
-            state, column = np.nonzero(np.asarray(table) >= 0)
-            target = np.asarray(table)[state, column]
-            up = state < target  # the way back changes the same, with the other sign
-            local = occupied[target[up]].astype(np.int64) - occupied[state[up]]
-            places = (np.asarray(patch)[:, None] * d + np.arange(d)).ravel()
-            for row in np.unique(local, axis=0):
-                full = np.zeros(n_sites * d, dtype=np.int64)
-                full[places] = row
-                yield full
-
-    found = list(rows())
+    found = []
+    for patch, table in moves.items():
+        k = len(patch)
+        digits = np.indices((d,) * k).reshape(k, -1)
+        occupied = (digits[:, :, None] == np.arange(d)).transpose(1, 0, 2).reshape(d**k, -1)
+        state, column = np.nonzero(np.asarray(table) >= 0)
+        target = np.asarray(table)[state, column]
+        up = state < target  # the way back changes the same, with the other sign
+        local = occupied[target[up]].astype(np.int64) - occupied[state[up]]
+        places = (np.asarray(patch)[:, None] * d + np.arange(d)).ravel()
+        for row in np.unique(local, axis=0):
+            full = np.zeros(n_sites * d, dtype=np.int64)
+            full[places] = row
+            found.append(full)
     return np.array(found).reshape(len(found), n_sites * d)
 
 
