@@ -12,7 +12,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from tnvmc.backend.host.vectors import INDEX, Code, Vector, lanes
+from tnvmc.backend.host.vectors import INDEX, Code, Vector, lanes, written
 
 Array = Any
 
@@ -57,10 +57,10 @@ def _tile(rows: int, vectors: int, parts: int) -> Any:
     def tile(typingctx, a, b, c, ar, ak, bk, cr, inner, n):
         vector = Vector(c.dtype)
 
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            code = Code(context, builder, vector)
-            a_, b_, c_ = map(code.data, arguments[:3])
-            ar_, ak_, bk_, cr_, inner_, n_ = arguments[3:]
+        def write(code: Code, *given: Any) -> Any:
+            builder = code.builder
+            a_, b_, c_ = map(code.data, given[:3])
+            ar_, ak_, bk_, cr_, inner_, n_ = given[3:]
             at = [INDEX(v * vector.lanes) for v in range(vectors)]
             masks = [None] * (vectors - 1) + [code.first(builder.sub(n_, at[-1]))]
             sums = _Sums(code, rows, vectors, parts)
@@ -79,9 +79,9 @@ def _tile(rows: int, vectors: int, parts: int) -> Any:
                 row = builder.mul(cr_, INDEX(r))
                 for v in range(vectors):
                     code.store(sums.total(r, v), c_, builder.add(row, at[v]), masks[v])
-            return context.get_dummy_value()
+            return code.context.get_dummy_value()
 
-        return types.void(a, b, c, *[types.intp] * 6), generate
+        return written(types.void(a, b, c, *[types.intp] * 6), vector, write)
 
     return tile
 
@@ -125,12 +125,11 @@ def _product(parts: int) -> Any:
 def _on(typingctx, start, offset):
     """Give the address `offset` real numbers further on, as one of the same type."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        code = Code(context, builder, Vector(start.dtype))
-        place = builder.gep(code.data(arguments[0]), [arguments[1]])
-        return builder.bitcast(place, arguments[0].type)
+    def write(code: Code, given: Any, offset: Any) -> Any:
+        place = code.builder.gep(code.data(given), [offset])
+        return code.builder.bitcast(place, given.type)
 
-    return start(start, types.intp), generate
+    return written(start(start, types.intp), Vector(start.dtype), write)
 
 
 _REAL, _COMPLEX = _product(1), _product(2)

@@ -8,7 +8,7 @@ and masks of complex numbers count real ones.  Nothing is checked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import llvmlite.binding
@@ -132,26 +132,29 @@ class Code:
         return ir.Constant(ir.VectorType(LANE, len(numbers)), list(numbers))
 
 
+def written(signature: Any, vector: Vector, write: Callable[..., Any]) -> tuple[Any, Any]:
+    """Signature and body of an intrinsic, which ``write(code, *arguments)`` writes down."""
+    return signature, lambda context, builder, _, arguments: write(
+        Code(context, builder, vector), *arguments
+    )
+
+
 @intrinsic
 def pointer(typingctx: Any, array: Any, offset: Any) -> Any:
     """Give the address of a number of an array, which has to live as long."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = context.make_array(array)(context, builder, arguments[0]).data
-        return builder.gep(data, [arguments[1]])
+    def write(code: Code, given: Any, offset: Any) -> Any:
+        data = code.context.make_array(array)(code.context, code.builder, given).data
+        return code.builder.gep(data, [offset])
 
-    return types.CPointer(array.dtype)(array, types.intp), generate
+    return written(types.CPointer(array.dtype)(array, types.intp), Vector(array.dtype), write)
 
 
 @intrinsic
 def reals(typingctx: Any, start: Any) -> Any:
     """Give a pointer to numbers as one to real numbers, two for each complex one."""
     vector = Vector(start.dtype)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return Code(context, builder, vector).data(arguments[0])
-
-    return types.CPointer(vector.dtype)(start), generate
+    return written(types.CPointer(vector.dtype)(start), vector, Code.data)
 
 
 @numba.njit
@@ -162,33 +165,31 @@ def keep(*arrays):
 @intrinsic
 def shifted(typingctx: Any, start: Any, offset: Any) -> Any:
     """Give the address of the number `offset` places further on."""
-    return start(start, types.intp), lambda context, builder, signature, arguments: builder.gep(
-        arguments[0], [arguments[1]]
-    )
+    return written(
+        start(start, types.intp), Vector(start.dtype),
+        lambda code, given, offset: code.builder.gep(given, [offset]),
+    )  # fmt: skip
 
 
 @intrinsic
 def load(typingctx: Any, start: Any, offset: Any) -> Any:
     """Give the vector that begins at `offset`."""
     vector = Vector(start.dtype)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        code = Code(context, builder, vector)
-        return code.load(code.data(arguments[0]), arguments[1])
-
-    return vector(start, types.intp), generate
+    return written(
+        vector(start, types.intp), vector,
+        lambda code, given, offset: code.load(code.data(given), offset),
+    )  # fmt: skip
 
 
 @intrinsic
 def store(typingctx: Any, start: Any, offset: Any, value: Any) -> Any:
     """Write a vector from `offset` on."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        code = Code(context, builder, value)
-        code.store(arguments[2], code.data(arguments[0]), arguments[1])
-        return context.get_dummy_value()
+    def write(code: Code, given: Any, offset: Any, vector: Any) -> Any:
+        code.store(vector, code.data(given), offset)
+        return code.context.get_dummy_value()
 
-    return types.void(start, types.intp, value), generate
+    return written(types.void(start, types.intp, value), value, write)
 
 
 @intrinsic
@@ -196,38 +197,37 @@ def filled(typingctx: Any, start: Any, number: Any) -> Any:
     """Give a number in every lane, of the type that a pointer leads to."""
     vector = Vector(start.dtype)
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        value = context.cast(builder, arguments[1], number, vector.dtype)
-        return Code(context, builder, vector).spread_value(value)
+    def write(code: Code, _: Any, given: Any) -> Any:
+        value = code.context.cast(code.builder, given, number, vector.dtype)
+        return code.spread_value(value)
 
-    return vector(start, number), generate
+    return written(vector(start, number), vector, write)
 
 
 @intrinsic
 def lanes(typingctx: Any, start: Any) -> Any:
     """Give how many real numbers a vector holds."""
-    number = Vector(start.dtype).lanes
-    return types.intp(start), lambda context, builder, signature, arguments: INDEX(number)
+    vector = Vector(start.dtype)
+    return written(types.intp(start), vector, lambda code, _: INDEX(vector.lanes))
 
 
 @intrinsic
 def parts(typingctx: Any, start: Any) -> Any:
     """Give how many real numbers one number is: 2 for complex ones."""
     number = 2 if start.dtype in types.complex_domain else 1
-    return types.intp(start), lambda context, builder, signature, arguments: INDEX(number)
+    return written(types.intp(start), Vector(start.dtype), lambda code, _: INDEX(number))
 
 
 def _reduced(name: str, *before: float) -> Any:
     """A function that gives one number for all lanes of a vector."""
 
     def reduced(typingctx: Any, x: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def write(code: Code, given: Any) -> Any:
             element = x.register.element
-            given = [*(ir.Constant(element, number) for number in before), *arguments]
-            call = f"llvm.vector.reduce.{name}.{x.suffix}"
-            return Code(context, builder, x).call(call, element, given)
+            first = [ir.Constant(element, number) for number in before]
+            return code.call(f"llvm.vector.reduce.{name}.{x.suffix}", element, [*first, given])
 
-        return x.dtype(x), generate
+        return written(x.dtype(x), x, write)
 
     return intrinsic(reduced)
 
@@ -238,18 +238,16 @@ summed, highest = _reduced("fadd", -0.0), _reduced("fmax")
 def _elementwise(name: str, n: int) -> Any:
     """A function of `n` vectors that LLVM has for registers."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        vector = signature.return_type
+    def write(code: Code, *given: Any) -> Any:
         if name in ("fadd", "fsub", "fmul", "fdiv"):
-            return getattr(builder, name)(*arguments)
-        code = Code(context, builder, vector)
-        return code.call(f"llvm.{name}.{vector.suffix}", vector.register, arguments)
+            return getattr(code.builder, name)(*given)
+        return code.call(f"llvm.{name}.{code.vector.suffix}", code.vector.register, given)
 
     if n == 1:
-        return intrinsic(lambda typingctx, x: (x(x), generate))
+        return intrinsic(lambda typingctx, x: written(x(x), x, write))
     if n == 2:
-        return intrinsic(lambda typingctx, x, y: (x(x, y), generate))
-    return intrinsic(lambda typingctx, x, y, z: (x(x, y, z), generate))
+        return intrinsic(lambda typingctx, x, y: written(x(x, y), x, write))
+    return intrinsic(lambda typingctx, x, y, z: written(x(x, y, z), x, write))
 
 
 add, subtract, multiply, divide = (
@@ -263,13 +261,12 @@ absolute, larger = _elementwise("fabs", 1), _elementwise("maxnum", 2)
 def nonzero(typingctx: Any, x: Any) -> Any:
     """Give x, with 1 in place of 0."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        code = Code(context, builder, x)
+    def write(code: Code, given: Any) -> Any:
         one = ir.Constant(x.register, [1.0] * x.lanes)
-        vanishes = builder.fcmp_ordered("==", arguments[0], code.zero)
-        return builder.select(vanishes, one, arguments[0])
+        vanishes = code.builder.fcmp_ordered("==", given, code.zero)
+        return code.builder.select(vanishes, one, given)
 
-    return x(x), generate
+    return written(x(x), x, write)
 
 
 def _transposed(code: Code, rows: list[Any]) -> list[Any]:
@@ -296,23 +293,20 @@ def _transpose(store: Any) -> Any:
 
     @intrinsic
     def transpose(typingctx, source, begin, step, target, to, to_step, n):
-        vector = Vector(target.dtype)
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            code = Code(context, builder, vector)
-            given, begin_, step_, kept, to_, to_step_, n_ = arguments
+        def write(code: Code, *given: Any) -> Any:
+            read_from, begin_, step_, kept, to_, to_step_, n_ = given
 
             def place(first: Any, by: Any, i: int) -> Any:
-                return builder.add(first, builder.mul(by, INDEX(i)))
+                return code.builder.add(first, code.builder.mul(by, INDEX(i)))
 
-            rows = [
-                code.load(code.data(given), place(begin_, step_, i)) for i in range(vector.lanes)
-            ]
+            lanes = range(code.vector.lanes)
+            rows = [code.load(code.data(read_from), place(begin_, step_, i)) for i in lanes]
             for i, row in enumerate(_transposed(code, rows)):
                 store(code, i, row, (code.data(kept), place(to_, to_step_, i)), n_)
-            return context.get_dummy_value()
+            return code.context.get_dummy_value()
 
-        return types.void(source, *[types.intp] * 2, target, *[types.intp] * 3), generate
+        signature = types.void(source, *[types.intp] * 2, target, *[types.intp] * 3)
+        return written(signature, Vector(target.dtype), write)
 
     return transpose
 
