@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tnvmc.ansatz.peps.starts.tensors import random_positive
-from tnvmc.contraction.double_boundary import DoubleBoundary, double_boundaries
-from tnvmc.contraction.double_layer import log_norm
+from tnvmc.contraction.double_layer import DoubleBoundary, double_boundaries, log_norm
 from tnvmc.lattice.grids import square
 
 UNCUT = 10**4

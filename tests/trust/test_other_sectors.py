@@ -16,7 +16,7 @@ from tnvmc.operators.models import xxz
 from tnvmc.operators.properties import energy_bound, polarised
 from tnvmc.operators.spin import spin_matrices
 from tnvmc.operators.term import Operator
-from tnvmc.trust.other_sectors import elsewhere
+from tnvmc.trust.reference import elsewhere
 
 LATTICE = square(2, 3)
 LARGE = square(6, 6)

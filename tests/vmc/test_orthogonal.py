@@ -25,8 +25,7 @@ from tnvmc.sampling.problem import Point, Problem
 from tnvmc.session.arguments import lower_states
 from tnvmc.session.vmc import VMC
 from tnvmc.trust.energies import DIAGONALISED
-from tnvmc.trust.excited import excited_level, of_excited
-from tnvmc.trust.reference import find_reference
+from tnvmc.trust.reference import excited_level, find_reference, of_excited
 from tnvmc.vmc.observation import observe
 from tnvmc.vmc.orthogonal import (
     LowerState,

@@ -18,7 +18,7 @@ from tnvmc.settings.load import read_toml, validate, with_overrides
 from tnvmc.settings.model_settings import n_sites
 from tnvmc.settings.problems import ConfigError
 from tnvmc.shown import fixed
-from tnvmc.trust.other_sectors import elsewhere
+from tnvmc.trust.reference import elsewhere
 
 
 def exact_text(path: Path, overrides: Sequence[str] = (), sector: int | None = None) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.contraction.double_boundary import Grid, scaled
+from tnvmc.contraction.double_layer import Grid, scaled
 from tnvmc.contraction.double_terms import Column, Ends, Prefix, Source, StripTerms, Unit, View
 from tnvmc.contraction.row import Environment, Strip, closure, transfer
 from tnvmc.contraction.schemes import SRC

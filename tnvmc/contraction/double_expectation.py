@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.linalg import split_scale
-from tnvmc.contraction.double_boundary import Grid, grid_of
 from tnvmc.contraction.double_closures import Closed, DoubleNetwork, close_strip, closures
+from tnvmc.contraction.double_layer import Grid, grid_of
 from tnvmc.contraction.double_terms import StripTerms, View, views
 from tnvmc.operators.basis import check_magnetisation
 from tnvmc.operators.term import Operator

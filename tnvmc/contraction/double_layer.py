@@ -1,31 +1,204 @@
-"""Norms of a PEPS without sampling, amplitudes without truncation.
+"""Boundary MPOs of the double layer; norms of a PEPS, and amplitudes without truncation.
 
-Three of the four contractions that one can do with a PEPS:
+Three of the four contractions that one can do with a PEPS: (a) <psi|psi> exactly, `log_norm(...)`,
+carrying a vector of D^(2 n_cols) numbers down the rows; (b) <psi|psi> with boundary MPOs on the
+double layer, `log_norm(..., chi=chi)`; (c) psi(s) exactly at fixed spins, `log_amplitude`, carrying
+a vector of D^n_cols numbers.  The fourth, psi(s) with boundary MPS, is what sampling uses; it lives
+with the ansatz.  Energies are in `double_expectation.py`.
 
-(a) <psi|psi> exactly: `log_norm(...)`, carrying a vector of D^(2 n_cols) numbers down the rows;
-(b) <psi|psi> with boundary MPOs on the double layer: `log_norm(..., chi=chi)`;
-(c) psi(s) exactly at fixed spins: `log_amplitude`, carrying a vector of D^n_cols numbers.
+Entry r of `double_boundaries` is <psi|psi> of the rows r, r+1, ... with the legs above row r open on
+both layers, as an MPO of bond `chi`.  It is made once per theta and serves all walkers.
 
-The fourth, psi(s) with boundary MPS, is what sampling uses; it lives with the ansatz.  Energies
-are in `double_expectation.py`.
+A row is absorbed from right to left, which leaves behind, beside the new MPO, how its bonds sit in
+the uncut ones::
 
-Site tensors are (d, up, left, down, right), sites row by row, legs of the rim of size 1.
-Boundary tensors are (left, ket, bra, right).  Logarithms are carried along, so that no lattice
-is too large for a float.
+    columns c, c+1, ... of (row r over boundary r+1)  =  expansions[c] @ (the same of boundary r)
+
+so the far side of a cut may be read from the narrow new boundary while the near side still
+resolves the row.
+
+Letters of the contractions::
+
+    below  m p q n      (left, ket, bra, right)
+    ket    s u k p l    (spin, up, left, down, right)
+    bra    s w b q r
+    x                   the new bond, or the column of a sketch
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tnvmc.backend.linalg import contract
-from tnvmc.contraction.double_boundary import Grid, double_boundaries, grid_of
 
 Array = Any
+Grid = list[list[Array]]
+"""Tensors (d, up, left, down, right) by row and column."""
+
+_EDGE = np.ones((1, 1, 1, 1))
+
+
+@dataclass(frozen=True)
+class DoubleBoundary:
+    """All rows from one on downward, ket and bra: exp(log_scale) times the product of `tensors`.
+
+    `tensors[c]` is (left, ket, bra, right).  `expansions[c]` is (old, ket, bra, new), up to a
+    factor: the bonds left of column c before the row was absorbed (boundary below, row ket, row
+    bra), and after.
+    """
+
+    tensors: list[Array]
+    expansions: list[Array]
+    log_scale: float
+
+
+@dataclass(frozen=True)
+class _Compression:
+    """How bonds are cut: a sketch of `width` finds the range, singular values cut it to `chi`."""
+
+    chi: int
+    width: int
+    rng: np.random.Generator
+
+
+def double_boundaries(
+    tensors: Sequence[Array],
+    shape: tuple[int, int],
+    chi: int,
+    seed: int = 0,
+    *,
+    oversampling: int = 2,
+) -> list[DoubleBoundary]:
+    """Give the boundaries of <psi|psi> from below, for direct draws and norms, a row at a time.
+
+    Rows are absorbed by successive randomised compression (Camano, Epperly and Tropp 2025) with
+    random sketches of width `oversampling` chi, then cut to chi by singular values.  Exact where
+    no bond exceeds chi.  Cost per site, with w = oversampling chi: chi w^2 D^4 + 2 d chi w D^6, a
+    QR of (w, chi D^2), and an SVD of (chi D^2, w) where w exceeds chi.
+
+    Args:
+        tensors: NumPy arrays (d, up, left, down, right), row by row.
+        shape: rows and columns of the grid.
+        chi: largest bond of the boundaries.
+        seed: of the sketches.
+        oversampling: width of the sketches in units of chi.
+
+    Returns:
+        Boundaries of the rows r, r+1, ... for r = 0 .. n_rows; the last one is empty.
+
+    Raises:
+        ValueError: chi below 1; the number of tensors does not fit the shape.
+    """
+    if chi < 1:
+        raise ValueError(f"double layer: chi must be at least 1, got {chi}")
+    cut = _Compression(chi, oversampling * chi, np.random.Generator(np.random.PCG64(seed)))
+    n_cols = shape[1]
+    found = [DoubleBoundary([_EDGE] * n_cols, [_EDGE] * (n_cols + 1), 0.0)]
+    for row in reversed(grid_of(tensors, shape)):
+        found.append(_absorb(found[-1], row, cut))
+    return found[::-1]
+
+
+def grid_of(tensors: Sequence[Array], shape: tuple[int, int]) -> Grid:
+    """Sort tensors by row and column.
+
+    Raises:
+        ValueError: their number does not fit the shape.
+    """
+    n_rows, n_cols = shape
+    if len(tensors) != n_rows * n_cols:
+        raise ValueError(
+            f"double layer: {len(tensors)} tensors do not fill {n_rows} rows of {n_cols} sites; "
+            "give one array (d, up, left, down, right) per site, row by row"
+        )
+    return [[np.asarray(tensors[r * n_cols + c]) for c in range(n_cols)] for r in range(n_rows)]
+
+
+def scaled(tensor: Array) -> tuple[Array, float]:
+    """Scale an array to largest modulus 1; give it with the log of its scale (0 if all zeros)."""
+    size = float(np.abs(tensor).max()) or 1.0
+    return tensor / size, math.log(size)
+
+
+def _absorb(below: DoubleBoundary, kets: list[Array], cut: _Compression) -> DoubleBoundary:
+    """Find the range of each bond from right to left, then cut it from left to right."""
+    log_scale = below.log_scale
+    row = []
+    for tensor, site in zip(below.tensors, kets, strict=True):
+        ket, log = scaled(site)
+        log_scale += 2 * log
+        row.append((ket.conj(), ket, tensor))
+    sketches = _sketches(row, cut)
+    carry = _EDGE  # (old, ket, bra, new): what is left of later columns
+    wide, carries = [], [carry]
+    for column, sketch in zip(reversed(row), reversed(sketches), strict=True):
+        x = contract("swbqr,sukpl,mpqn,nlrx->mkbuwx", *column, carry)
+        bond, legs = x.shape[:3], x.shape[3:]
+        matrix = x.reshape(math.prod(bond), math.prod(legs))
+        basis = _row_space(matrix, sketch)
+        wide.append(basis.conj().T.reshape(-1, *legs))
+        carry, log = scaled((matrix @ basis).reshape(*bond, -1))
+        log_scale += log
+        carries.append(carry)
+    return _cut(wide[::-1], carries[::-1], cut.chi, log_scale)
+
+
+def _row_space(matrix: Array, sketch: Array) -> Array:
+    """An orthonormal basis, as columns, of the rows of `matrix`, or of those of sketch^T matrix."""
+    n_rows, n_legs = matrix.shape
+    if n_legs <= min(n_rows, sketch.shape[1]):
+        return np.eye(n_legs)
+    rows = matrix if n_rows <= sketch.shape[1] else sketch.T @ matrix
+    return np.linalg.qr(rows.conj().T)[0]
+
+
+def _cut(wide: list[Array], carries: list[Array], chi: int, log_scale: float) -> DoubleBoundary:
+    """Keep the chi largest singular values of every bond; `wide` is isometric to the right."""
+    wide[0] = wide[0] * carries[0].item()  # a sign or a phase
+    if max(tensor.shape[3] for tensor in wide) <= chi:
+        return DoubleBoundary(wide, [_EDGE, *carries[1:]], log_scale)
+    kept = [np.ones((1, 1))]  # rows: what is kept of each wide bond
+    left = np.ones((1, 1))
+    for tensor in wide[:-1]:
+        x = np.tensordot(left @ kept[-1], tensor, (1, 0)).reshape(-1, tensor.shape[3])
+        rows = np.eye(x.shape[1])
+        if x.shape[1] > chi:
+            rows = np.linalg.svd(x, full_matrices=False)[2][:chi]
+        left = scaled(np.linalg.qr(x @ rows.conj().T)[1])[0]
+        kept.append(rows)
+    kept.append(np.ones((1, 1)))
+    tensors = []
+    for tensor, before, after in zip(wide, kept[:-1], kept[1:], strict=True):
+        tensor, log = scaled(contract("yx,xuwz,vz->yuwv", before, tensor, after.conj()))
+        log_scale += log
+        tensors.append(tensor)
+    expansions = [_EDGE] + [
+        np.tensordot(carry, rows.conj(), (3, 1))
+        for carry, rows in zip(carries[1:], kept[1:], strict=True)
+    ]
+    return DoubleBoundary(tensors, expansions, log_scale)
+
+
+def _sketches(row: list[tuple[Array, Array, Array]], cut: _Compression) -> list[Array]:
+    """Random projections (old * ket * bra, width) of all that is left of each column."""
+    widest = max(tensor.shape[3] * ket.shape[4] * bra.shape[4] for bra, ket, tensor in row)
+    width = min(cut.width, widest)
+    sketch = np.ones((1, 1, 1, width))
+    found = [sketch.reshape(-1, width)]
+    for bra, ket, tensor in row[:-1]:
+        x = contract("swbqr,sukpl,mpqn,mkbx->nlruwx", bra, ket, tensor, sketch)
+        random = cut.rng.standard_normal((ket.shape[1], bra.shape[1], width))
+        sketch = scaled((x * random).sum(axis=(3, 4)))[0]
+        found.append(sketch.reshape(-1, width))
+    return found
+
+
+# --- norms and amplitudes
 
 
 def log_norm(

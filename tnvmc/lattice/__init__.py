@@ -1,6 +1,5 @@
 """Level 1: lattices, which are sites on a grid, their coordinates, and bonds by kind."""
 
-from tnvmc.lattice.custom import from_bonds
 from tnvmc.lattice.embedding import Embedding, embedding
 from tnvmc.lattice.grids import (
     GRIDS,
@@ -12,7 +11,7 @@ from tnvmc.lattice.grids import (
     square,
     triangular,
 )
-from tnvmc.lattice.lattice import Boundary, Lattice, Patch
+from tnvmc.lattice.lattice import Boundary, Lattice, Patch, from_bonds
 
 __all__ = [
     "GRIDS", "Boundary", "Embedding", "Lattice", "Patch", "chain", "checkerboard_lattice",

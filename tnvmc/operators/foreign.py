@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.arguments import is_whole, level_of_caller
-from tnvmc.lattice.custom import from_bonds
 from tnvmc.lattice.grids import chain, square
-from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
+from tnvmc.lattice.lattice import Lattice, Patch, from_bonds, require_lattice
 from tnvmc.operators.products import product_matrix
 from tnvmc.operators.spin import in_site_order, most_sites, real_if_possible
 from tnvmc.operators.term import NonHermitian, Operator, made_of

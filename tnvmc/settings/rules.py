@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.process import memory_limit
-from tnvmc.lattice.custom import follows_row
+from tnvmc.lattice.lattice import follows_row
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.settings.ansatz_settings import named

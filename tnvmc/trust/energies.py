@@ -18,9 +18,7 @@ from tnvmc.operators.term import Operator
 from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.sampling.problem import Problem, Samples
 from tnvmc.storage.identity import kind_in
-from tnvmc.trust.excited import of_excited
-from tnvmc.trust.other_sectors import BELOW_EXACT, elsewhere
-from tnvmc.trust.reference import DIAGONALISED, Place
+from tnvmc.trust.reference import BELOW_EXACT, DIAGONALISED, Place, elsewhere, of_excited
 from tnvmc.trust.steps import unstable
 from tnvmc.vmc.core import State
 from tnvmc.vmc.measurement import Measured
@@ -53,8 +51,8 @@ def judged(
 ) -> Measured:
     """Judge a measured energy: by its samples, the closures of psi, exact energies, other sectors.
 
-    Codes: those that the measurement has, of `of_samples`, `excited.of_excited`, `of_level` and
-    `other_sectors.elsewhere`.
+    Codes: those that the measurement has, of `of_samples`, `of_excited`, `of_level` and
+    `elsewhere`.
 
     Args:
         found: the measurement.

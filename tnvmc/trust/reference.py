@@ -1,28 +1,60 @@
-"""Energies that measured ones are compared with: known ones, and levels by diagonalisation."""
+"""Energies that measured ones are compared with: known ones, and levels by diagonalisation.
+
+Without being told otherwise a run solves the sector of the smallest |Sz|.  That holds the ground
+state of antiferromagnets; an easy-axis ferromagnet or a magnet in a field may have it elsewhere.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tnvmc.ansatz.protocol import Ansatz
-from tnvmc.exact import MOST_IMAGES, exact_ground_state, symmetric_levels
+from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.exact import (
+    MOST_IMAGES,
+    Sector,
+    exact_ground_state,
+    exact_levels,
+    symmetric_levels,
+)
 from tnvmc.lattice.permutations import SymmetryGroup
-from tnvmc.operators.basis import Basis
-from tnvmc.operators.properties import fingerprint
+from tnvmc.operators.basis import Basis, smallest_magnetisation
+from tnvmc.operators.properties import (
+    energy_bound,
+    fingerprint,
+    flip_invariant,
+    net_field,
+    polarised,
+    rotation_invariant,
+)
 from tnvmc.operators.reference import KnownEnergy, Method, known_energy
 from tnvmc.operators.symmetry import has_ground_state
 from tnvmc.operators.term import Operator
-from tnvmc.trust.excited import excited_level
-from tnvmc.vmc.orthogonal import LowerState
+from tnvmc.vmc.orthogonal import LowerState, Overlap
 
 DIAGONALISED = 2**16
 """Largest sector that is diagonalised to judge an energy: a second or two, once for an operator."""
 
 DIAGONALISED_AT_ONCE = 400_000
 """Largest sector whose ground state is computed for comparison: a few seconds."""
+
+OVERLAP = 0.01
+"""Largest squared overlap with a lower state: a hundredth of their distance is then missing."""
+
+_NEGLIGIBLE = 1e-3
+"""The same that is never told, where a measurement has no error to compare with."""
+
+BELOW_EXACT = 4.0
+"""Errors below a known energy that chance does not explain: once in 30 000 runs."""
+
+_ROUNDING = 1e-6  # of an energy: what counts as the error of an enumeration
+_DEGENERATE = 1e-9  # of the largest energy there can be: two sectors that far apart are alike
 
 
 @dataclass(frozen=True)
@@ -41,9 +73,6 @@ class Reference:
             return None
         method: Method = "QMC" if self.method == "QMC" else "exact"
         return KnownEnergy(self.energy, self.error, self.source or method, method)
-
-
-_KNOWN: dict[tuple[Any, ...], KnownEnergy | None] = {}
 
 
 @dataclass(frozen=True)
@@ -78,8 +107,8 @@ def find_reference(
 
     Published numbers that are not exact (QMC, other variational states) come last.  Of a state that
     is summed over a `group` the lowest energy of its characters, that of the ground state where it
-    is proven to have them (`marshall.has_ground_state`).  Of one beside `kept` states the next
-    level (`excited.excited_level`); with a group nothing is known of it.
+    is proven to have them (`symmetry.has_ground_state`).  Of one beside `kept` states the next
+    level (`excited_level`); with a group nothing is known of it.
     """
     if kept:
         level = None if group else excited_level(kept, DIAGONALISED_AT_ONCE)
@@ -131,30 +160,215 @@ def _published(operator: Operator, sector: int | None) -> KnownEnergy | None:
 def _diagonalised(operator: Operator, sector: int | None, most: int) -> KnownEnergy | None:
     if Basis(operator.n_sites, operator.local_dim, sector).dimension > most:
         return None
-    key = (fingerprint(operator), sector)
-    if key not in _KNOWN:
-        _KNOWN[key] = None
-        # A comparison that fails (memory, convergence) is no reason to give up the run.
-        with contextlib.suppress(ValueError, RuntimeError):
-            exact = exact_ground_state(operator, "full" if sector is None else sector)
-            _KNOWN[key] = KnownEnergy(exact.energy, 0.0, "diagonalisation")
-    return _KNOWN[key]
+    named: Sector = "full" if sector is None else sector
+    key = fingerprint(operator), sector
+    energy = _remembered(key, lambda: exact_ground_state(operator, named).energy)
+    return None if energy is None else KnownEnergy(energy, 0.0, "diagonalisation")
 
 
 def _of_characters(
     operator: Operator, sector: int | None, most: int, group: SymmetryGroup
 ) -> KnownEnergy | None:
-    """The lowest energy with given characters; that of the ground state where it is proven to have
-    them.
-    """
+    """The lowest energy with given characters, or that of all where it is proven to have them."""
     dimension = Basis(operator.n_sites, operator.local_dim, sector).dimension
     if dimension > most or dimension * len(group) > MOST_IMAGES:
         expected = has_ground_state(operator, group, sector or 0)
         return lowest_energy(operator, sector, most) if expected else None
-    key = (fingerprint(operator), sector, group)
-    if key not in _KNOWN:
-        _KNOWN[key] = None
+    key = fingerprint(operator), sector, group
+    level = _remembered(key, lambda: float(symmetric_levels(operator, group, sector)[0]))
+    return None if level is None else KnownEnergy(level, 0.0, "diagonalisation")
+
+
+_FOUND: dict[tuple[Any, ...], Any] = {}
+
+
+def _remembered(key: tuple[Any, ...], diagonalise: Callable[[], Any]) -> Any:
+    """Diagonalise once.  What fails (memory, convergence) gives None: no reason to end a run."""
+    if key not in _FOUND:
+        _FOUND[key] = None
         with contextlib.suppress(ValueError, RuntimeError):
-            level = float(symmetric_levels(operator, group, sector)[0])
-            _KNOWN[key] = KnownEnergy(level, 0.0, "diagonalisation")
-    return _KNOWN[key]
+            _FOUND[key] = diagonalise()
+    return _FOUND[key]
+
+
+# --- excited states: lower states, exact levels
+
+
+def excited_level(lower: Sequence[LowerState], most: int) -> KnownEnergy | None:
+    """Give the exact energy of the lowest state beside the lower ones; None where it is not known.
+
+    It is known where the lower states, by their energies, are the lowest levels of the sector, each
+    once. A sum over symmetries has levels of its own, of which nothing is known here.
+
+    Args:
+        lower: all of one problem.
+        most: largest sector that is diagonalised.
+
+    Cost: that of as many levels, once for each operator, and `LowerState.energy`.
+    """
+    levels, n_below = _lowest_levels(lower, most), len(lower)
+    if len(levels) <= n_below or any(_not_lowest(lower, levels)):
+        return None
+    return KnownEnergy(float(levels[n_below]), 0.0, f"diagonalisation, level {n_below + 1}")
+
+
+def _lowest_levels(lower: Sequence[LowerState], most: int) -> np.ndarray:
+    """The lowest levels of the sector, two more than lower states; none where not known."""
+    if any(each.problem.ansatz.group is not None for each in lower):
+        return np.zeros(0)
+    problem, n_below = lower[0].problem, len(lower)
+    operator, sector = problem.operator, problem.magnetisation
+    if not n_below < Basis(operator.n_sites, operator.local_dim, sector).dimension <= most:
+        return np.zeros(0)
+    named: Sector = "full" if sector is None else sector
+    key = fingerprint(operator), sector, n_below
+    levels = _remembered(key, lambda: exact_levels(operator, n_below + 2, named))
+    return np.zeros(0) if levels is None else levels
+
+
+def _not_lowest(lower: Sequence[LowerState], levels: np.ndarray) -> Iterator[Diagnostic]:
+    """Tell which lower states, in the order of their energies, lie nearer to another's level."""
+    if len(levels) < len(lower):
+        return
+    for place, number in enumerate(sorted(range(len(lower)), key=lambda k: lower[k].energy.mean)):
+        energy = lower[number].energy.mean
+        distances = np.abs(levels - energy)
+        if not distances[place] <= distances.min() * (1 + _ROUNDING):
+            own = {"level": place + 1, "reference": float(levels[place])}
+            values = {"number": number + 1, "energy": energy, **own}
+            yield Diagnostic("kept_not_lowest", "warning", values)
+
+
+def of_excited(
+    energy: tuple[float, float], lower: Sequence[LowerState], overlaps: Sequence[Overlap], most: int
+) -> Iterator[Diagnostic]:
+    """Judge whether a state is orthogonal to lower ones, and its energy that of the next level.
+
+    Codes: not_orthogonal, a squared overlap that is above `OVERLAP`, or lowers the energy by more
+    than its error, by two errors of its own: the energy is mixed with that of the lower state by as
+    much, and no upper bound of an excited level; overlap_unknown, an error of the overlap as large;
+    kept_not_lowest, a lower state that is not, by its energy, the level that its place among them
+    stands for: the lowest state orthogonal to all is then another one than the next level, and
+    nothing is compared; below_level, an energy below the exact level: a lower state is not the
+    exact one.
+
+    Args:
+        energy: total, and its error.
+        lower: states.
+        overlaps: with them.
+        most: largest sector that is diagonalised.
+    """
+    mean, error = energy
+    orthogonal = True
+    for number, (each, found) in enumerate(zip(lower, overlaps, strict=True), 1):
+        distance = abs(mean - each.energy.mean)
+        limit = max(_NEGLIGIBLE, min(OVERLAP, error / distance if distance else OVERLAP))
+        values = {"number": number, **found.as_dict()}
+        if found.squared > limit + 2 * found.error:
+            orthogonal = False
+            yield Diagnostic("not_orthogonal", "warning", {**values, "raise": ["penalty"]})
+        elif not found.error <= max(OVERLAP / 2, limit):
+            yield Diagnostic("overlap_unknown", "warning", {**values, "raise": ["n_samples"]})
+    if lower:
+        yield from _not_lowest(lower, _lowest_levels(lower, most))
+    known = excited_level(lower, most) if lower and orthogonal else None
+    if known is None or not math.isfinite(mean + error):
+        return
+    below = known.energy_total - mean
+    sigma = max(error, _ROUNDING * abs(mean))
+    if below > BELOW_EXACT * sigma:
+        values = {"sigmas": below / sigma, "reference": known.energy_total}
+        values["relative"] = below / abs(known.energy_total)
+        yield Diagnostic("below_level", "warning", values)
+
+
+# --- other sectors of the total Sz
+
+
+def elsewhere(
+    energy: tuple[float, float],
+    operator: Operator,
+    sector: int | None,
+    most: int = DIAGONALISED,
+) -> tuple[Diagnostic, ...]:
+    """Tell where a lower energy lies in another sector, or may.
+
+    Nothing is told of an operator that commutes with the total spin, whose smallest sector holds
+    the ground state, nor of a sector other than the smallest or of the operator's own, which
+    somebody has chosen.
+
+    Codes: lower_in_other_sector, where the fully polarised state lies below the energy (below the
+    ground state of this sector, where that is known), or the sectors next to this one, which are
+    diagonalised where they are small, have a lower ground state;
+    sector_not_compared, where there is a net field along z and they are too large for that.
+
+    Args:
+        energy: total, and its error.
+        operator: the Hamiltonian.
+        sector: twice the total Sz of the samples; None where it is not conserved.
+        most: largest sector that is diagonalised, once for each operator.
+    """
+    n_sites, d = operator.n_sites, operator.local_dim
+    if sector is None or abs(sector) != smallest_magnetisation(n_sites, d):
+        return ()
+    if operator.magnetisation is not None:  # chosen, by a Hilbert space
+        return ()
+    if not operator.replacements or not math.isfinite(energy[0]) or rotation_invariant(operator):
+        return ()
+    lowest, known = _neighbours(operator, sector, most)
+    end, polar = min(polarised(operator), key=lambda each: each[1])
+    error = energy[1] if math.isfinite(energy[1]) else 0.0
+    slack = max(BELOW_EXACT * error, _rounding(operator))
+    best = lowest[1] if lowest is not None else _lowest(operator, sector, most)
+    # An energy above that of full polarisation may be a bad one of the right sector.
+    if polar < (energy[0] - slack if best is None else best - _rounding(operator)):
+        lowest = end, polar
+    values: dict[str, float] = {"magnetisation": sector}
+    if lowest is not None:
+        values |= {"other": lowest[0], "energy_per_site": lowest[1] / n_sites}
+        return (Diagnostic("lower_in_other_sector", "warning", values),)
+    field = net_field(operator)
+    if field and not known:
+        field_values = values | {"field_per_site": field / n_sites}
+        return (Diagnostic("sector_not_compared", "warning", field_values),)
+    return ()
+
+
+def _neighbours(
+    operator: Operator, sector: int, most: int
+) -> tuple[tuple[int, float] | None, bool]:
+    """Go from sector to sector as long as energies fall, in both directions.
+
+    Returns:
+        Twice the total Sz and the energy of the lowest one, None where that is this one; and
+        whether the sectors next to it could be compared.
+    """
+    here = _lowest(operator, sector, most)
+    if here is None:
+        return None, False
+    best, known, slack = (sector, here), True, _rounding(operator)
+    for step in (2,) if flip_invariant(operator) else (2, -2):
+        low, other = (sector, here), sector + step
+        while abs(other) <= operator.n_sites * (operator.local_dim - 1):
+            energy = _lowest(operator, other, most)
+            if energy is None:
+                known &= low[0] != sector
+                break
+            if energy > low[1] - slack and other != -sector:
+                break
+            low, other = min(low, (other, energy), key=lambda each: each[1]), other + step
+        best = low if low[1] < best[1] - slack else best
+    return (None if best[0] == sector else best), known
+
+
+def _rounding(operator: Operator) -> float:
+    """Give how far apart energies of two sectors may come out that are the same."""
+    return _DEGENERATE * energy_bound(operator)
+
+
+def _lowest(operator: Operator, sector: int, most: int) -> float | None:
+    """Ground-state energy of a sector, from diagonalisation."""
+    if Basis(operator.n_sites, operator.local_dim, sector).dimension > most:
+        return None
+    known = lowest_energy(operator, sector, most)
+    return None if known is None else known.energy_total

@@ -7,7 +7,7 @@ of their index, each from
     p(s | drawn) = <rows above, this row up to here> . site(s) . conj(site(s)) . <all that follows>
 
 Above lies the boundary MPS of the rows drawn, ket and bra, of its own bond chi; what follows is
-traced over in the double-layer boundary of `contraction/double_boundary.py`.  Truncation makes the
+traced over in the double-layer boundary of `contraction/double_layer.py`.  Truncation makes the
 conditionals approximate, but what is drawn from is known: weights |psi|^2 / q correct it.
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from tnvmc.backend.linalg import normalise, orthonormal_basis
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
-from tnvmc.contraction.double_boundary import double_boundaries, scaled
+from tnvmc.contraction.double_layer import double_boundaries, scaled
 from tnvmc.contraction.tensors import BoundaryMPS
 from tnvmc.lattice.embedding import Embedding
 

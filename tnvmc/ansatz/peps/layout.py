@@ -20,9 +20,8 @@ from tnvmc.backend.arguments import numeric_type, refuse, whole
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.jacobian.slices import SliceJacobian
-from tnvmc.lattice.custom import follows_row
 from tnvmc.lattice.embedding import Bonds, Embedding, embedding, sides
-from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
+from tnvmc.lattice.lattice import Lattice, Patch, follows_row, require_lattice
 from tnvmc.lattice.permutations import Symmetry
 from tnvmc.operators.symmetry import which_commute
 from tnvmc.operators.term import Operator
