@@ -80,7 +80,8 @@ def test_same_chain_and_same_numbers(
 def _rbm(operator: Any, dtype: str = "float64") -> Any:
     pytest.importorskip("flax")
     from tnvmc.settings.build import build_ansatz
-    from tnvmc.settings.load import complete, validate
+    from tnvmc.settings.defaults import complete
+    from tnvmc.settings.load import validate
 
     data = {
         "lattice": {"shape": list(operator.lattice.shape)},

@@ -23,7 +23,8 @@ from tnvmc.contraction.schemes import Exact
 from tnvmc.lattice import square
 from tnvmc.operators.models import heisenberg
 from tnvmc.settings import stages as settings_of_stages
-from tnvmc.settings.load import ConfigError, complete, validate
+from tnvmc.settings.defaults import complete
+from tnvmc.settings.load import ConfigError, validate
 from tnvmc.storage.hdf5 import StateFileError, opened, read_parameters, read_stages
 from tnvmc.storage.run_folder import FolderError, RunFolder, stage_file
 from tnvmc.vmc import checkpoint
@@ -382,12 +383,12 @@ def test_a_last_step_that_led_astray_is_not_grown(
     run = staged({"D": 1, "steps": 3}, {"D": 2, "noise": 0.0})
     run.optimise(lambda _: None)
     state = run.vmc.state
-    assert state.good is not None
+    assert state.before_update is not None
     bad = np.random.default_rng(0).normal(size=state.here.theta.shape)
     run.vmc.state = stages.replace(state, here=stages.replace(state.here, theta=bad))
     record = run.next_stage(tmp_path)
     _, kept = read_parameters(tmp_path / "stage-1.h5")
-    assert np.array_equal(kept, state.good.theta)
+    assert np.array_equal(kept, state.before_update.theta)
     assert run.vmc.measure().energy == pytest.approx(record["energy"], abs=ROUNDING)
 
 

@@ -31,7 +31,7 @@ from tnvmc.estimate.observables import (
     site_terms,
     two_point,
 )
-from tnvmc.estimate.statistics import estimate, weighted_estimate
+from tnvmc.estimate.statistics import estimate, exact_estimate, weighted_estimate
 from tnvmc.lattice import from_bonds
 from tnvmc.operators.spin import kron, spin_matrices
 from tnvmc.operators.term import Term
@@ -91,7 +91,7 @@ class World:
 def means_of(observable: Any, snapshot: Any, targets: Any) -> np.ndarray:
     """Means under the weights of a snapshot that enumerates all configurations."""
     values, weight = to_host(observable.values(snapshot, targets)), to_host(snapshot.weight)
-    found = [estimate(column, weight=weight) for column in values.T]
+    found = [exact_estimate(column, weight) for column in values.T]
     assert all(each.error == 0 for each in found)
     return np.array([each.mean for each in found])
 
@@ -108,7 +108,7 @@ def test_every_term_of_the_hamiltonian(name: str, dtype: str) -> None:
     means = world.means(bonds)
     _matches(means, [world.dense(term.matrix, *term.sites) for term in bonds.terms])
     snapshot = world.snapshot(world.operator.targets)
-    total = estimate(local_energy(world.operator, snapshot), weight=snapshot.weight)
+    total = exact_estimate(local_energy(world.operator, snapshot), snapshot.weight)
     assert abs(means.sum() - total.mean) < EXACT * 10
 
 

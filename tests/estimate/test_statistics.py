@@ -17,6 +17,7 @@ from tnvmc.estimate.statistics import (
     binning,
     difference,
     estimate,
+    exact_estimate,
     v_score,
 )
 
@@ -141,18 +142,18 @@ def test_enumeration_is_exact() -> None:
     rng = np.random.default_rng(8)
     values, weight = rng.normal(size=(2, 30))
     weight = np.abs(weight) / np.abs(weight).sum()
-    found = estimate(values, weight=weight)
+    found = exact_estimate(values, weight)
     mean = weight @ values
     assert found.mean == pytest.approx(mean)
     assert found.variance == pytest.approx(weight @ (values - mean) ** 2)
     assert (found.error, found.tau, found.r_hat, found.n_samples) == (0.0, 0.5, 1.0, 30)
-    assert estimate(values, weight=5 * weight).mean == pytest.approx(mean)
-    turned = estimate(values + 2j, weight=weight)
+    assert exact_estimate(values, 5 * weight).mean == pytest.approx(mean)
+    turned = exact_estimate(values + 2j, weight)
     assert turned.variance == pytest.approx(found.variance + 4)
     weight[3], values[3] = 0.0, np.inf  # psi vanishes there
     weight /= weight.sum()
-    assert math.isfinite(estimate(values, weight=weight).variance)
-    eigenstate = estimate(np.full(30, -0.1), weight=weight)
+    assert math.isfinite(exact_estimate(values, weight).variance)
+    eigenstate = exact_estimate(np.full(30, -0.1), weight)
     assert (eigenstate.mean, eigenstate.variance) == (-0.1, 0.0)
 
 
@@ -173,7 +174,7 @@ def test_values_that_are_not_finite(bad: float) -> None:
     found = estimate(values)
     assert (found.error, found.variance, found.tau, found.r_hat) == (math.inf,) * 4
     assert math.isnan(found.mean) or bad == 1e200
-    weighted = estimate(values.ravel(), weight=np.full(320, 1 / 320))
+    weighted = exact_estimate(values.ravel(), np.full(320, 1 / 320))
     assert weighted.variance == math.inf
 
 
@@ -232,7 +233,7 @@ def test_letters() -> None:
     with pytest.raises(ValueError, match="no values"):
         estimate(np.ones(0))
     with pytest.raises(ValueError, match="3 values and 2 weights"):
-        estimate(np.ones(3), weight=np.ones(2))
+        exact_estimate(np.ones(3), np.ones(2))
 
 
 def test_reads_well() -> None:

@@ -22,7 +22,8 @@ from tnvmc.report.console import (
     stage_line,
 )
 from tnvmc.settings.config import Settings
-from tnvmc.settings.load import complete, validate
+from tnvmc.settings.defaults import complete
+from tnvmc.settings.load import validate
 from tnvmc.vmc.results import StepRecord
 
 RESULT: dict[str, Any] = {

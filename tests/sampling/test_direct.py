@@ -19,7 +19,7 @@ from tnvmc.ansatz.product import ProductState
 from tnvmc.backend.namespace import to_host
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.observables import local_energy
-from tnvmc.estimate.statistics import effective_samples, estimate, weighted_estimate
+from tnvmc.estimate.statistics import effective_samples, exact_estimate, weighted_estimate
 from tnvmc.lattice import chain
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.direct import DirectSampler, Lookahead, SectorGuide
@@ -177,7 +177,7 @@ def test_reweighted_energy_is_that_of_enumeration(name: str, chi: int) -> None:
     peps = PEPS(operator.lattice, 2, scheme=SRC(16))
     theta = make_theta(peps, 6)
     whole = enumerated(peps, theta, operator, jacobian=False)
-    exact = estimate(local_energy(operator, whole), weight=whole.weight)
+    exact = exact_estimate(local_energy(operator, whole), whole.weight)
     sampler = DirectSampler(1024, chi, chi_mpo=2 * chi, threads=1)
     snapshot, info = draw_samples(sampler, peps, theta, operator, stream=(11, 0), jacobian=False)
     assert snapshot.weight is not None

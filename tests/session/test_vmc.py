@@ -44,7 +44,7 @@ def same_state(a: VMC, b: VMC) -> bool:
     here, there = a.state.here, b.state.here
     return (
         a.state.step == b.state.step
-        and a.state.recent == b.state.recent
+        and a.state.guard == b.state.guard
         and np.array_equal(here.theta, there.theta)
         and np.array_equal(here.configs, there.configs)
         and all(np.array_equal(here.optimizer[k], there.optimizer[k]) for k in here.optimizer)
@@ -155,7 +155,7 @@ def test_a_step_that_leads_astray_is_undone_and_retried_smaller() -> None:
     assert retried.learning_rate == pytest.approx(0.025)
     assert abs(retried.energy - before[-1].energy) < 6 * before[-1].energy_error
     vmc.run(10)
-    assert vmc.state.recent.scale > 0.5
+    assert vmc.state.guard.scale > 0.5
     assert np.linalg.norm(vmc.theta - good) < 1.0
 
 

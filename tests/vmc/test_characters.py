@@ -15,7 +15,7 @@ from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.app.run import run_file
 from tnvmc.estimate.observables import local_energy
-from tnvmc.estimate.statistics import estimate
+from tnvmc.estimate.statistics import exact_estimate
 from tnvmc.exact import symmetric_levels
 from tnvmc.lattice import chain, square
 from tnvmc.lattice.permutations import NotSymmetric
@@ -154,7 +154,7 @@ def test_measuring_with_symmetries_restored() -> None:
     found = vmc.measure(n_samples=512, n_burn=20, symmetries=("spin", "point"))
     state = symmetrised(vmc.problem, vmc.state.here, ("spin", "point"), threads=1)
     exact = enumerated(state, theta, operator, jacobian=False, threads=1)
-    expected = estimate(local_energy(operator, exact), weight=exact.weight)
+    expected = exact_estimate(local_energy(operator, exact), exact.weight)
     assert found.energy == pytest.approx(expected.mean, abs=4 * found.energy_error)
     assert 0 < found.energy_error < 0.02 * abs(expected.mean)
     assert found.tau is not None and found.acceptance is not None

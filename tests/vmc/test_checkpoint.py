@@ -38,7 +38,7 @@ from tnvmc.storage.hdf5 import (
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.controllers import GrowingChi, GrowingSamples, MeanOfIterates
 from tnvmc.vmc.core import Iterate, Method, State
-from tnvmc.vmc.guard import Recent
+from tnvmc.vmc.guard import Guard
 
 OPERATOR = heisenberg(square(2, 3))
 
@@ -67,7 +67,7 @@ def point(seed: int, dtype: str = "complex128") -> Iterate:
 
 
 STATE = State(
-    41, point(1), point(2), Recent((-1.1, -1 / 3), (0.1, 0.2), (1.0, 2.0), (0.3, 0.4), 0.7, 2)
+    41, point(1), point(2), Guard((-1.1, -1 / 3), (0.1, 0.2), (1.0, 2.0), (0.3, 0.4), 0.7, 2)
 )
 
 
@@ -90,12 +90,12 @@ def bits(value: Any) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("good", [None, point(2)])
 def test_round_trip(tmp_path: Path, good: Iterate | None) -> None:
-    state = State(41, STATE.here, good, STATE.recent)
+    state = State(41, STATE.here, good, STATE.guard)
     checkpoint.save(tmp_path / "c.h5", state, IDENTITY)
     back = checkpoint.load(tmp_path / "c.h5", IDENTITY, State(0, point(3)))
-    assert (back.step, back.recent) == (state.step, state.recent)
+    assert (back.step, back.guard) == (state.step, state.guard)
     assert same(back.here, state.here)
-    assert same(back.good, good)
+    assert same(back.before_update, good)
 
 
 def test_parameters_can_be_read_alone(tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ def test_a_list_of_bonds_is_kept_whole(tmp_path: Path) -> None:
     operator, peps = heisenberg(lattice), PEPS(lattice, 2)
     theta = np.random.default_rng(0).normal(size=peps.n_params)
     held = State(
-        1, Iterate(theta, np.zeros((4, 5), np.int8), {}), None, Recent((), (), (), (), 0.0, 0)
+        1, Iterate(theta, np.zeros((4, 5), np.int8), {}), None, Guard((), (), (), (), 0.0, 0)
     )
     belongs = identity(operator)
     path = tmp_path / "checkpoint.h5"

@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from tnvmc.vmc.guard import PATIENCE, Recent
+from tnvmc.vmc.guard import PATIENCE, Guard
 
 N_SITES = 36
 
 
-def series(energies: list[float], error: float = 0.05, variance: float = 1.0) -> Recent:
-    recent = Recent()
+def series(energies: list[float], error: float = 0.05, variance: float = 1.0) -> Guard:
+    recent = Guard()
     for energy in energies:
         recent = recent.accepted(energy, error, variance, norm=1.0)
     return recent
@@ -22,7 +22,7 @@ def series(energies: list[float], error: float = 0.05, variance: float = 1.0) ->
 def test_noise_and_descent_pass() -> None:
     rng = np.random.default_rng(1)
     falling = -21 - 0.5 * (1 - np.exp(-np.arange(400) / 60)) + 0.05 * rng.normal(size=400)
-    recent = Recent()
+    recent = Guard()
     for energy in falling:
         assert recent.objection(energy, 1.0, N_SITES) is None
         recent = recent.accepted(energy, 0.05, 1.0, 1.0)
@@ -31,7 +31,7 @@ def test_noise_and_descent_pass() -> None:
 def test_steep_descent_from_a_poor_start_passes() -> None:
     energies = [31.9, 20.0, 7.5, 1.0, -3.0, -5.0, -5.6, -6.5, -6.6, -6.5, -6.8]
     variances = [543.0, 400.0, 180.0, 80.0, 36.0, 20.0, 12.0, 2.6, 3.3, 9.0, 1.1]
-    recent = Recent()
+    recent = Guard()
     for energy, variance in zip(energies, variances, strict=True):
         error = math.sqrt(variance / 256)
         assert recent.objection(energy, variance, 16) is None
@@ -66,8 +66,8 @@ def test_an_exploding_variance_is_stopped_and_a_small_one_may_grow() -> None:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_values_that_are_not_finite_are_stopped_always(bad: float) -> None:
-    assert Recent().objection(bad, 1.0, N_SITES)
-    assert Recent().objection(-1.0, bad, N_SITES)
+    assert Guard().objection(bad, 1.0, N_SITES)
+    assert Guard().objection(-1.0, bad, N_SITES)
 
 
 def test_without_noise_an_oscillation_is_stopped_and_rounding_is_not() -> None:
@@ -88,7 +88,7 @@ def test_long_steps_are_shortened() -> None:
     recent = series([-1.0] * 10)
     assert recent.shortened(norm=2.0, learning_rate=0.1, size=10.0) == 1.0
     assert recent.shortened(norm=40.0, learning_rate=0.01, size=10.0) == pytest.approx(0.1)
-    assert Recent().shortened(norm=100.0, learning_rate=0.1, size=10.0) == pytest.approx(0.3)
+    assert Guard().shortened(norm=100.0, learning_rate=0.1, size=10.0) == pytest.approx(0.3)
 
 
 def test_the_learning_rate_shrinks_and_grows_back() -> None:

@@ -48,7 +48,7 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
     run = restored(path, load_in_place(path))
     vmc = run.vmc
     point = measured_point(path, run, provenance)
-    state = replace(vmc.state, here=replace(point, optimizer={}), good=None)
+    state = replace(vmc.state, here=replace(point, optimizer={}), before_update=None)
     state = state.without_controller(MeanOfIterates)
     belongs_to = {**checkpoint.identity(vmc.method), checkpoint.ARCHIVED: True}
     with disk_errors(archive):

@@ -82,7 +82,7 @@ class OneStage:
         """
         state, identity = self.vmc.state, checkpoint.identity(self.vmc.method)
         if point is not None:
-            state = replace(state, here=point, good=None)
+            state = replace(state, here=point, before_update=None)
         checkpoint.save(path, state, identity, (*self.done, *ended), provenance)
 
     def stopped(self) -> str | None:

@@ -140,9 +140,8 @@ def slowest(ratios: np.ndarray, n_draws: float, n_walkers: int) -> Diagnostic | 
     """Judge many quantities by how far walkers disagree: the worst one, where it is too far.
 
     The limit grows with their number: the worst of 500 is farther off by chance than one.  And a
-    tau of 2
-    draws is well mixed for any length: correlations are slower than the energy (TFIM 3x3 at h = 3:
-    20 % of healthy measurements of 4 draws were told), and burn-in outlasts it.
+    tau of 2 draws is well mixed for any length: correlations are slower than the energy (TFIM 3x3
+    at h = 3: 20 % of healthy measurements of 4 draws were told), and burn-in outlasts it.
 
     Args:
         ratios: (T,), n_draws times the variance between over that within walkers; 2 tau.

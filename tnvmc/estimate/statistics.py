@@ -98,12 +98,12 @@ class ComplexEstimate(Shown):
         return Table("complex mean", ("", "real part", "imaginary part"), rows, notes)
 
 
-def estimate(values: Array, n_walkers: int = 1, weight: Array | None = None) -> Estimate:
+def estimate(values: Array, n_walkers: int = 1) -> Estimate:
     """Estimate the mean of `values`, (M,) or (n_draws, W), with its error.
 
     Walkers are independent, draws of one walker are not.  With 8 walkers or more the error is that
     of the mean of their means, whatever the autocorrelation is, and widened where they are few or
-    one of them lies far off (`scatter.error_of_mean`).  Anticorrelated draws cannot make it smaller
+    one of them lies far off (`mixing.error_of_mean`).  Anticorrelated draws cannot make it smaller
     than the walkers' means allow.
 
     The chains of fewer walkers are cut into bins of 1, 2, 4, ... draws.  Bins count as independent
@@ -119,8 +119,7 @@ def estimate(values: Array, n_walkers: int = 1, weight: Array | None = None) -> 
     are those of the real part, the variance is that of the complex values.  Other complex
     quantities: estimate real and imaginary parts.
 
-    With `weight` (M,) the values are an enumeration: error 0, exact variance, tau 1/2, R-hat 1.
-    For reweighted samples use `weighted_estimate`.
+    For reweighted samples use `weighted_estimate`, for all configurations `exact_estimate`.
 
     Never warns.  Constant values: error 0, tau 1/2, R-hat 1.  A single sample: error inf,
     variance 0.  Values not finite: mean NaN, all else inf.
@@ -128,8 +127,6 @@ def estimate(values: Array, n_walkers: int = 1, weight: Array | None = None) -> 
     Raises:
         ValueError: no values, or a number of them that is no multiple of `n_walkers`.
     """
-    if weight is not None:
-        return _enumerated(to_host(values), to_host(weight))
     series = _series(values, n_walkers)
     n_samples = series.size
     if not np.isfinite(series).all():
@@ -208,8 +205,15 @@ def _bins(series: np.ndarray, length: int) -> np.ndarray:
     return np.asarray((bins - bins.mean()) * math.sqrt(used / n_draws))
 
 
-def _enumerated(values: np.ndarray, weight: np.ndarray) -> Estimate:
-    """Weighted mean and variance; values without weight may be anything."""
+def exact_estimate(values: Array, weight: Array) -> Estimate:
+    """Give mean and variance of values (M,) of all configurations, with their |psi|^2 as weights.
+
+    Error 0, tau 1/2, R-hat 1; values without weight may be anything.
+
+    Raises:
+        ValueError: another number of weights than of values, or none.
+    """
+    values, weight = to_host(values), to_host(weight)
     if values.size != weight.size or values.size == 0:
         raise ValueError(
             f"estimate: {values.size} values and {weight.size} weights; give one weight per value"
@@ -346,7 +350,7 @@ def estimate_samples(values: Array, weight: Array | None, info: SampleInfo) -> E
         ValueError: as these two.
     """
     if info.exact:
-        return estimate(values, weight=weight)
+        return exact_estimate(values, weight)
     if weight is None:
         return estimate(values, info.n_walkers)
     return weighted_estimate(values, weight, info.n_walkers)

@@ -13,13 +13,6 @@ Array = Any
 State = Mapping[str, Any]
 """What a rule carries from step to step: arrays and numbers by name, ready for a checkpoint."""
 
-ADDED: Mapping[str, Any] = {
-    "single": 0, "averaged": 0, "counted": 0.0, "squares": 0.0, "at": None, "covariance": None,
-}  # fmt: skip
-"""What states of rules have had in some versions only, and what stands for it in the checkpoints of
-others; None for what it is before the first step.  A run that counted steps of an average begins it
-anew."""
-
 Info = dict[str, float | int | str]
 """What a rule reports of one step; it never comes back."""
 

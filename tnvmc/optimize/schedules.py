@@ -53,6 +53,23 @@ class Cosine:
         return self.end + (self.start - self.end) * share
 
 
+@dataclass(frozen=True)
+class Rates:
+    """The learning rate of each step, as it was given; a function is asked at each, and checked."""
+
+    given: float | Callable[[int], float]
+
+    def __call__(self, step: int) -> float:
+        """Learning rate of a step.
+
+        Raises:
+            ValueError: a function gives no finite number, or one below 0.
+        """
+        if not callable(self.given):
+            return self.given
+        return real("VMC", f"learning_rate({step})", self.given(step), 0.0)
+
+
 def _progress(step: int, steps: int) -> float:
     """0 at the first of `steps` steps, 1 at the last one and later."""
     return min(1.0, step / max(1, steps - 1))

@@ -55,9 +55,9 @@ class SR(Rule):
     """
 
     diag_shift: float | Literal["auto"] = 1e-2
-    """Shift in units of the mean diagonal of the smaller matrix, tr(A A^dagger) / min(M, P):
-    both matrices have this trace, so a number means the same in both spaces.  (M counts twice
-    for real theta with complex psi.)"""
+    """Shift in units of a mean diagonal: tr S / P with an averaged S; else that of the smaller
+    matrix, tr(A A^dagger) / min(M, P), so that a number means the same in both spaces (M counts
+    twice for real theta with complex psi)."""
     momentum: float = 0.0
     """SPRING's decay mu, 0 <= mu < 1; 0 is plain SR, 0.9 and more is usual with few samples."""
     clip: float | None = None
@@ -196,7 +196,7 @@ class SR(Rule):
         require_finite("diagonal of the matrix of SR", entries, "log-derivatives are too large")
         n = a.shape[1]
         steps = average.effective_steps(kept)
-        share = self._share(n / (steps * _effective_rows(a)))
+        share = self._relative_shift(n / (steps * _effective_rows(a)))
         trace = max(float(xp.real(xp.sum(entries))), 0.0) / norm
         if trace < average.LEAST_TRACE:
             return (*self._solve(in_own_units(a)[0], residual), average.empty(theta))
@@ -208,7 +208,7 @@ class SR(Rule):
         solved = replace(solved, shift=solved.shift / norm)
         return x, "parameters", solved, kept
 
-    def _share(self, per_row: float) -> float:
+    def _relative_shift(self, per_row: float) -> float:
         return automatic_shift(per_row) if self.diag_shift == "auto" else float(self.diag_shift)
 
     def _solve(self, a: CenteredJacobian, residual: Array) -> tuple[Array, str, SolveInfo]:
@@ -219,7 +219,7 @@ class SR(Rule):
             space = "parameters" if n_params <= n_rows else "samples"
         rhs = a.adjoint(residual) if space == "parameters" else residual
         n = min(n_rows, n_params)
-        share = self._share(n_params / _effective_rows(a))
+        share = self._relative_shift(n_params / _effective_rows(a))
         solver = self.solver or _default_solver(a, space, share)
         if isinstance(solver, ConjugateGradients):
             trace = max(a.trace(), 0.0)

@@ -25,7 +25,7 @@ FEWEST_WALKERS = 8
 
 @dataclass(frozen=True)
 class Problem:
-    """What is solved; it never changes during a run."""
+    """What is solved: fixed within one draw (a chi that follows the steps changes the ansatz)."""
 
     ansatz: Ansatz
     operator: Operator  #: the Hamiltonian; its symmetries say which sector is sampled

@@ -21,6 +21,7 @@ from tnvmc.operators.term import NonHermitian, Operator, require_operator
 from tnvmc.optimize import average
 from tnvmc.optimize.pace import AUTOMATIC
 from tnvmc.optimize.rule import Rule
+from tnvmc.optimize.schedules import Rates
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import (
@@ -33,7 +34,7 @@ from tnvmc.sampling.problem import Point, Problem, Samples
 from tnvmc.sampling.workers import chunks
 from tnvmc.vmc import step
 from tnvmc.vmc.characters import check_inversion
-from tnvmc.vmc.controllers import GrowingChi, GrowingSamples, Rates, first_chi, first_n_samples
+from tnvmc.vmc.controllers import GrowingChi, GrowingSamples, first_chi, first_n_samples
 from tnvmc.vmc.core import State
 from tnvmc.vmc.orthogonal import LowerState, largest_change_by_a_site, repeated
 

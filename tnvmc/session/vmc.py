@@ -23,6 +23,7 @@ from tnvmc.estimate.statistics import ComplexEstimate
 from tnvmc.operators.foreign import as_operator
 from tnvmc.operators.term import NonHermitian, Operator, require_operator
 from tnvmc.optimize.rule import Rule
+from tnvmc.optimize.schedules import Rates
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.sampling.moves import moves_for
@@ -33,7 +34,7 @@ from tnvmc.trust.chi_scan import ChiScan, checked_chis, scan_chi
 from tnvmc.trust.double_layer import When, chosen_chis, scan_double_layer, with_double_layer
 from tnvmc.trust.energies import judged, of_steps
 from tnvmc.vmc import checkpoint, step
-from tnvmc.vmc.controllers import MeanOfIterates, Rates, paced
+from tnvmc.vmc.controllers import MeanOfIterates, paced
 from tnvmc.vmc.core import Given, Iterate, Method, State, controlled
 from tnvmc.vmc.history import History
 from tnvmc.vmc.measured_iterate import measured_iterate

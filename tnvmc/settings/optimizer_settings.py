@@ -47,13 +47,14 @@ class SRSettings(_Optimizer):
 
     kind: Literal["sr"] = "sr"
     diag_shift: NonNegativeNumber | Literal["auto"] = "auto"
-    """Added to the diagonal of the SR matrix, in units of the mean diagonal, so a number means the
-    same in both spaces. "auto" is larger if there are about as many samples as parameters."""
+    """Added to the diagonal of the SR matrix, in units of the mean diagonal: of S where it is
+    averaged, else of the smaller of the matrices of parameters and of samples. "auto" is larger if
+    there are about as many samples as parameters."""
     memory: Annotated[Number, Field(ge=0, lt=1)] | None = None
     """Decay of the average of the SR matrix over steps: 0.9 averages about the last 20 steps; 0
     uses the samples of the present step only. No effect above 4096 parameters, and with shared
-    tensors above 20 / 3 of `sampler.n_samples` where that is more (16384 at most). Default: 0.9; 0
-    with momentum, or without noise (`enumerate`)."""
+    tensors above 20 / 3 of `sampler.n_samples` where that is more (16384 at most); nor with a
+    `diag_shift` below 1e-4. Default: 0.9; 0 with momentum, or without noise (`enumerate`)."""
     reach: PositiveNumber | None = None
     """Distance between two states at which the average of S counts the older 1/e, beside `memory`.
     0.2 is good for networks, whose S changes much in the first steps; a PEPS loses by it. Default:

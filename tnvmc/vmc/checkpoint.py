@@ -12,7 +12,6 @@ from tnvmc.backend.namespace import array_namespace
 from tnvmc.operators.properties import fingerprint
 from tnvmc.optimize import average
 from tnvmc.optimize.pace import OF_RULE
-from tnvmc.optimize.rule import ADDED
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.hdf5 import (
     StateFileError,
@@ -26,7 +25,7 @@ from tnvmc.storage.identity import ORTHOGONAL, differences
 from tnvmc.storage.seals import PROVENANCE, Provenance
 from tnvmc.vmc.controllers import MeanOfIterates
 from tnvmc.vmc.core import Controller, Iterate, Method, State
-from tnvmc.vmc.guard import Recent
+from tnvmc.vmc.guard import Guard
 
 _RULE = "optimizer"
 
@@ -123,14 +122,14 @@ def load(
                     "new run with ansatz.init = this file"
                 )
             absent = dict(like.optimizer)
-        points = sorted({"here", "good"} & set(tree), reverse=True)
-        for name in points:
+        for name in {"here", "good"} & set(tree):
             found = absent | tree[name].get("optimizer", {})
             tree[name]["optimizer"] = _of_this_version(found, like.optimizer)
         _check_mean(path, tree.get("controllers", {}), present, archived)
         state = _state(tree, present.controllers)
-        for name in points:
-            _check(path, name, getattr(state, name), like)
+        for name, point in (("here", state.here), ("good", state.before_update)):
+            if point is not None:
+                _check(path, name, point, like)
         if state.step < 0:
             raise ValueError(f"step {state.step}")
     return state
@@ -148,10 +147,10 @@ def as_tree(state: State) -> dict[str, Any]:
             "optimizer": dict(found.optimizer),
         }  # fmt: skip
 
-    tree = {"step": state.step, "here": iterate(state.here), "recent": asdict(state.recent)}
+    tree = {"step": state.step, "here": iterate(state.here), "recent": asdict(state.guard)}
     if state.controllers:
         tree["controllers"] = {each.name: vars(each) for each in state.controllers}
-    return tree if state.good is None else tree | {"good": iterate(state.good)}
+    return tree if state.before_update is None else tree | {"good": iterate(state.before_update)}
 
 
 def _state(tree: Mapping[str, Any], controllers: Sequence[Controller]) -> State:
@@ -165,11 +164,11 @@ def _state(tree: Mapping[str, Any], controllers: Sequence[Controller]) -> State:
         name: tuple(map(float, others.pop(name)))
         for name in ("energies", "errors", "variances", "norms")
     }
-    good = Iterate(**tree["good"]) if "good" in tree else None
-    recent, fields = Recent(**series, **others), tree.get("controllers", {})
+    before = Iterate(**tree["good"]) if "good" in tree else None
+    guard, fields = Guard(**series, **others), tree.get("controllers", {})
     restored = [each.restored(fields.get(each.name)) for each in controllers]
     present = tuple(each for each in restored if each is not None)
-    return State(int(tree["step"]), Iterate(**tree["here"]), good, recent, present)
+    return State(int(tree["step"]), Iterate(**tree["here"]), before, guard, present)
 
 
 def _check_mean(path: Path, found: Mapping[str, Any], present: State, archived: bool) -> None:
@@ -182,11 +181,19 @@ def _check_mean(path: Path, found: Mapping[str, Any], present: State, archived: 
         )
 
 
+_ADDED: Mapping[str, Any] = {
+    "single": 0, "averaged": 0, "counted": 0.0, "squares": 0.0, "at": None, "covariance": None,
+}  # fmt: skip
+"""What states of rules have had in some versions only, and what stands for it in the checkpoints of
+others; None for what it is before the first step.  A run that counted steps of an average begins it
+anew."""
+
+
 def _of_this_version(found: Mapping[str, Any], like: Mapping[str, Any]) -> dict[str, Any]:
     """What a rule carries, with what older versions did not have, and without what it no longer
     wants.
     """
-    added = {f"{before}{name}": value for name, value in ADDED.items() for before in ("", OF_RULE)}
+    added = {f"{before}{name}": value for name, value in _ADDED.items() for before in ("", OF_RULE)}
     new = {
         name: like[name] if value is None else value
         for name, value in added.items()

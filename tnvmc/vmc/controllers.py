@@ -1,20 +1,20 @@
 """Settings that follow the steps: the number of samples, chi, and the mean of the iterates.
 
 Not here, as they have another place in a step: the learning rate multiplies the direction that the
-same samples have given (`optimize.pace`, a rule around a rule); the power of |psi|^2 belongs to the
-walkers that draw from it (`sampling.chains`); the average of S belongs to the rule that solves
-with it (`optimize.average`).  Stages by default are chosen before a run begins (`settings.stages`).
+same samples have given (`optimize.pace`, a rule around a rule; its first value is chosen here);
+the power of |psi|^2 belongs to the walkers that draw from it (`sampling.chains`); the average of S
+belongs to the rule that solves with it (`optimize.average`).  Stages by default are chosen before a
+run begins (`settings.stages`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from tnvmc.ansatz.protocol import Ansatz, chi_of, with_chi
-from tnvmc.backend.arguments import real
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.reliability import closure_threshold
 from tnvmc.operators.properties import energy_bound, off_diagonal_bound
@@ -228,23 +228,6 @@ FIRST_RATE = 0.06
 """Of "auto", over the size of the off-diagonal terms per site, which sets the time in which a state
 changes: 0.08 for the Heisenberg model with J = 1 on 4x4 sites, 0.12 for Rydberg atoms with Omega =
 1."""
-
-
-@dataclass(frozen=True)
-class Rates:
-    """The learning rate of each step, as it was given; a function is asked at each, and checked."""
-
-    given: float | Callable[[int], float]
-
-    def __call__(self, step: int) -> float:
-        """Learning rate of a step.
-
-        Raises:
-            ValueError: a function gives no finite number, or one below 0.
-        """
-        if not callable(self.given):
-            return self.given
-        return real("VMC", f"learning_rate({step})", self.given(step), 0.0)
 
 
 def paced(rule: Rule, operator: Operator) -> Paced:

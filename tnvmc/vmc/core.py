@@ -15,7 +15,7 @@ from tnvmc.jacobian.covariance import Covariance
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.rule import Rule
 from tnvmc.sampling.problem import Point, Problem, Samples
-from tnvmc.vmc.guard import Recent
+from tnvmc.vmc.guard import Guard
 from tnvmc.vmc.observation import Observation
 from tnvmc.vmc.orthogonal import LowerState
 
@@ -75,8 +75,9 @@ class State:
 
     step: int
     here: Iterate
-    good: Iterate | None = None  #: where to go back to; None when `here` itself was found good
-    recent: Recent = field(default_factory=Recent)  #: accepted steps, for the guard
+    before_update: Iterate | None = None
+    """Where the last update began, which the next step may undo; None: nothing to undo."""
+    guard: Guard = field(default_factory=Guard)
     controllers: tuple[Controller, ...] = ()
 
     def controller(self, kind: type[C]) -> C | None:
@@ -95,8 +96,8 @@ class State:
 
     def on_one_rank(self) -> State:
         """Give the state with nothing that is dealt out to ranks; the others follow meanwhile."""
-        good = None if self.good is None else _on_one_rank(self.good)
-        return replace(self, here=_on_one_rank(self.here), good=good)
+        before = None if self.before_update is None else _on_one_rank(self.before_update)
+        return replace(self, here=_on_one_rank(self.here), before_update=before)
 
 
 def _on_one_rank(point: Iterate) -> Iterate:

@@ -26,7 +26,7 @@ PATIENCE = 6
 
 
 @dataclass(frozen=True)
-class Recent:
+class Guard:
     """What the guard knows of the accepted steps; part of a checkpoint.
 
     An energy has jumped when it lies `ENERGY_JUMP` deviations above the median of the last three;
@@ -82,16 +82,16 @@ class Recent:
 
     def accepted(
         self, energy: float, error: float, variance: float, norm: float, retried: bool = False
-    ) -> Recent:
+    ) -> Guard:
         """Add a step that stays; a learning rate that was reduced grows back a little.
 
         `retried` says that theta is the one gone back to, so the retry is not over yet.  After
         `PATIENCE` failed retries the recent energies no longer stand for the present state, and
         the window starts anew.
         """
-        before = Recent(scale=self.scale) if self.rollbacks >= PATIENCE else self
+        before = Guard(scale=self.scale) if self.rollbacks >= PATIENCE else self
         known = error if math.isfinite(error) else 0.0  # a single sample has an infinite error
-        return Recent(
+        return Guard(
             energies=(*before.energies, energy)[-WINDOW:],
             errors=(*before.errors, known)[-WINDOW:],
             variances=(*before.variances, variance)[-WINDOW:],
@@ -100,6 +100,6 @@ class Recent:
             rollbacks=before.rollbacks if retried else 0,
         )
 
-    def rejected(self) -> Recent:
+    def rejected(self) -> Guard:
         """Note a step that was undone: the next ones are smaller."""
         return replace(self, scale=self.scale * SHRINK, rollbacks=self.rollbacks + 1)

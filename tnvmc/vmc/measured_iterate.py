@@ -14,7 +14,7 @@ from tnvmc.sampling import streams
 from tnvmc.vmc.controllers import MeanOfIterates
 from tnvmc.vmc.core import Iterate, Method, State, controlled
 from tnvmc.vmc.observation import observe
-from tnvmc.vmc.step import judged
+from tnvmc.vmc.step import draw_and_judge
 
 Array = Any
 Diagnostics = tuple[Diagnostic, ...]
@@ -74,14 +74,14 @@ def measured_iterate(method: Method, state: State) -> tuple[Iterate, Diagnostics
 
 
 def _before_a_bad_update(method: Method, state: State) -> tuple[Iterate, Diagnostics]:
-    if state.good is None:
+    if state.before_update is None:
         return state.here, ()
     progress.begin("last_update")
-    _, objection = judged(method, state, jacobian=False)
+    _, objection = draw_and_judge(method, state, jacobian=False)
     if objection is None:
         return state.here, ()
     because = {"because": objection.code, **objection.values}
-    return state.good, (Diagnostic("measured_before_last_update", "warning", because),)
+    return state.before_update, (Diagnostic("measured_before_last_update", "warning", because),)
 
 
 def _best(

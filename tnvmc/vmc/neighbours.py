@@ -51,8 +51,7 @@ def widened(
         The observation, and (E' - E) / error before, 0 where E' is E; None where nothing was done.
 
     Cost: that of measuring what was drawn, each configuration once, and at most as many neighbours
-        as
-    there are samples.
+    as there are samples.
     """
     energy, configs = seen.energy, np.asarray(to_host(seen.snapshot.configs))
     changed = None if seen.info.exact else changed_part(configs, seen.info.n_walkers)

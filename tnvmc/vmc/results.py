@@ -93,8 +93,8 @@ class Measurement(Shown):
     `energy` is the total, `energy_per_site` that divided by N.
 
     `diagnostics` hold what makes the energy less certain than its error bar
-    (`trust.energies.of_energy`), and measured_before_last_update where the last update led astray:
-    the numbers are those of the state before it.
+    (`trust.energies.judged`), and tell where other parameters than the last ones were measured
+    (`measured_iterate.CODES`).
     """
 
     energy: float  #: total, in the operator's units

@@ -49,13 +49,13 @@ def advance(base: Method, state: State) -> tuple[State, StepRecord]:
 
     Raises:
         OptimisationFailed: more than `PATIENCE` steps in a row were undone.
-        DeviceError, ValueError: as `judged`.
+        DeviceError, ValueError: as `draw_and_judge`.
     """
     started, method = perf_counter(), controlled(base, state)
-    learning_rate = method.schedule(state.step) * state.recent.scale
-    seen, objection = judged(method, state)
+    learning_rate = method.schedule(state.step) * state.guard.scale
+    seen, objection = draw_and_judge(method, state)
     if objection is not None and _can_undo(state, seen):
-        update = _undone(state, state.good or state.here, objection)
+        update = _undone(state, state.before_update or state.here, objection)
     else:
         assert seen is not None
         update = _moved(method, state, seen, learning_rate)
@@ -71,7 +71,7 @@ def advance(base: Method, state: State) -> tuple[State, StepRecord]:
         step=state.step,
         learning_rate=learning_rate * info.get("paced_rate", 1.0),
         step_norm=update.step_norm,
-        undone=update.state.good is None,
+        undone=update.state.before_update is None,
         diagnostics=(*update.diagnostics, *changes),
         optimizer=info,
         seconds=perf_counter() - started,
@@ -82,7 +82,7 @@ def advance(base: Method, state: State) -> tuple[State, StepRecord]:
     return replace(update.state, controllers=controllers), record
 
 
-def judged(
+def draw_and_judge(
     method: Method, state: State, jacobian: bool = True
 ) -> tuple[Observation | None, Diagnostic | None]:
     """Draw at the present point, and ask the guard; nothing is seen where sampling failed.
@@ -97,16 +97,16 @@ def judged(
     except DeviceError:
         raise
     except ValueError as error:  # psi vanishes, or a decomposition failed
-        if state.good is None:
+        if state.before_update is None:
             raise
         return None, Diagnostic("sampling_failed", "warning", {"reason": str(error)})
     cost, n_sites = seen.cost, method.problem.operator.n_sites
-    return seen, state.recent.objection(cost.mean, cost.variance, n_sites)
+    return seen, state.guard.objection(cost.mean, cost.variance, n_sites)
 
 
 def _can_undo(state: State, seen: Observation | None) -> bool:
     """Tell whether a retry can differ: elsewhere, or with other samples of what failed here."""
-    if seen is None or state.good is not None:
+    if seen is None or state.before_update is not None:
         return True
     return not math.isfinite(seen.cost.mean + seen.cost.variance)
 
@@ -129,35 +129,35 @@ def _moved(method: Method, state: State, seen: Observation, learning_rate: float
     length = norm(direction)
     if not math.isfinite(length):
         return _undone(state, here, not_finite)
-    factor = state.recent.shortened(length, learning_rate, norm(here.theta))
+    factor = state.guard.shortened(length, learning_rate, norm(here.theta))
     if factor < 1:
         optimizer = method.rule.shortened(optimizer, factor)
     with np.errstate(over="ignore", invalid="ignore"):
         theta = here.theta - (learning_rate * factor) * direction
     if not all_finite(theta):  # beyond the largest number of its type
         return _undone(state, here, not_finite)
-    recent = state.recent.accepted(
+    guard = state.guard.accepted(
         cost.mean, cost.error, cost.variance, length * factor,
-        retried=state.good is None and state.recent.rollbacks > 0,
+        retried=state.before_update is None and state.guard.rollbacks > 0,
     )  # fmt: skip
     found = [Diagnostic("step_shortened", "open", {"factor": factor})] if factor < 1 else []
     if (residual := method.rule.unsolved(info)) is not None:
         found.append(Diagnostic("system_not_solved", "open", {"residual": residual}))
     moved = replace(here, theta=theta, optimizer=optimizer)
-    after = replace(state, step=state.step + 1, here=moved, good=here, recent=recent)
+    after = replace(state, step=state.step + 1, here=moved, before_update=here, guard=guard)
     return _Update(after, learning_rate * factor * length, tuple(found), info)
 
 
 def _undone(state: State, back: Iterate, objection: Diagnostic) -> _Update:
     """Go back (or stay) and let the next steps be shorter."""
-    recent = state.recent.rejected()
-    if recent.rollbacks > PATIENCE:
+    guard = state.guard.rejected()
+    if guard.rollbacks > PATIENCE:
         raise OptimisationFailed(
-            f"step {state.step}: {objection.code.replace('_', ' ')}; so it went {recent.rollbacks} "
+            f"step {state.step}: {objection.code.replace('_', ' ')}; so it went {guard.rollbacks} "
             "times in a row, with ever smaller steps. Start from other parameters, raise "
             "optimizer.diag_shift, or contraction.chi where the state has one"
         )
-    after = replace(state, step=state.step + 1, here=back, good=None, recent=recent)
+    after = replace(state, step=state.step + 1, here=back, before_update=None, guard=guard)
     return _Update(after, diagnostics=(objection,))
 
 

@@ -23,7 +23,7 @@ from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
 from tnvmc.contraction.schemes import SRC
 from tnvmc.estimate.observables import local_energy
-from tnvmc.estimate.statistics import effective_samples, estimate, weighted_estimate
+from tnvmc.estimate.statistics import effective_samples, exact_estimate, weighted_estimate
 from tnvmc.exact import symmetric_levels
 from tnvmc.lattice import chain, square
 from tnvmc.lattice.permutations import Symmetry, SymmetryGroup
@@ -208,7 +208,7 @@ def test_sampled_energy_is_the_exact_one() -> None:
     start = initial_parameters(peps, operator)
     theta = start + 0.4 * np.abs(start).max() * random_theta(peps, 3)
     exact = enumerated(state, theta, operator, jacobian=False)
-    expected = estimate(local_energy(operator, exact), weight=exact.weight)
+    expected = exact_estimate(local_energy(operator, exact), exact.weight)
     sampler = Sampler(n_walkers=128, n_samples=4096, n_burn=10, n_thin=1, threads=1)
     configs = initial_configs(operator, 128, seed=0)
     _, snapshot, _ = sample(
@@ -239,7 +239,7 @@ def test_energy_falls_with_every_symmetry() -> None:
     for names in ((), ("spin",), ("point",), ("spin", "point")):
         state = Symmetrised(peps, symmetry_group(operator, names)) if names else peps
         snapshot = enumerated(state, theta, operator, jacobian=False, threads=1)
-        energies[names] = estimate(local_energy(operator, snapshot), weight=snapshot.weight).mean
+        energies[names] = exact_estimate(local_energy(operator, snapshot), snapshot.weight).mean
     assert energies[("spin", "point")] < min(energies[("spin",)], energies[("point",)])
     assert max(energies[("spin",)], energies[("point",)]) < energies[()]
     assert energies[("spin", "point")] > np.linalg.eigvalsh(oracles.dense_sector(operator, 0))[0]
@@ -289,7 +289,7 @@ def test_an_image_where_psi_vanishes_still_counts() -> None:
     state = Symmetrised(dimers, symmetry_group(operator, ["point"]))
     theta = dimers.singlets()
     snapshot = enumerated(state, theta, operator, jacobian=False)
-    energy = estimate(local_energy(operator, snapshot), weight=snapshot.weight)
+    energy = exact_estimate(local_energy(operator, snapshot), snapshot.weight)
     assert abs(energy.mean + 2) < 1e-12
     with pytest.raises(ValueError, match="Add a little noise"):
         enumerated(state, theta, operator)

@@ -104,10 +104,11 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
     def measure(
         self, theta: Array, walkers: Walkers, replacements: Targets, *, jacobian: bool = True
     ) -> tuple[Walkers, Snapshot]:
-        """Ratios, log-derivatives and the spread of closures, in one pass.
+        """Ratios, log-derivatives and spread of closures, in a pass over rows, or rows and columns.
 
         The amplitude is the closure at the middle row; `closure_spread` is the largest minus the
-        smallest ln|psi| over the closures of all rows, which truncation alone sets apart.
+        smallest ln|psi| over the closures of all rows (and columns), which truncation alone sets
+        apart.
         """
         pairs = self._pairs(replacements)
         by_source = frozenset(pairs.values())

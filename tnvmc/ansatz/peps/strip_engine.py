@@ -47,7 +47,7 @@ _LAYOUTS = {  # axes of a theta tensor (d, up, left, down, right)
 
 @dataclass(frozen=True)
 class Layers:
-    """Tables to gather from, for one theta.
+    """The tensors of one theta, scaled and laid out as tables to gather from.
 
     `tables["down"]` are those of rows that take their upper leg in (windows, and absorption from
     above), `tables["up"]` of rows that take their lower leg.  Entries are scaled to at most 1;
