@@ -16,7 +16,7 @@ import numpy as np
 
 from tnvmc.ansatz.protocol import MOVE_KINDS, LogAmplitude, SweepInfo, Sweeps, Targets, Walkers
 from tnvmc.backend import kernels
-from tnvmc.backend.namespace import array_namespace, is_cupy, is_numpy, to_namespace
+from tnvmc.backend.namespace import array_namespace, is_cupy, to_namespace
 from tnvmc.lattice.lattice import Patch
 
 Array = Any
@@ -120,7 +120,7 @@ def movable(possible: Array) -> Array | None:
     costs as much as to close them.
     """
     xp = array_namespace(possible)
-    if not is_numpy(xp):
+    if xp is not np:
         return None
     movers = xp.nonzero(possible)[0]
     return None if movers.shape[0] == possible.shape[0] else movers

@@ -55,11 +55,6 @@ def elsewhere(value: object) -> Any:
     return _namespace_of(value) if known else None
 
 
-def is_numpy(xp: Any) -> bool:
-    """Tell whether `xp` is NumPy itself, where in-place products and fancy indexing pay."""
-    return xp is np
-
-
 def is_gpu(xp: Any) -> bool:
     """Tell whether `xp` is CuPy."""
     return getattr(xp, "__name__", "") == "cupy"

@@ -222,7 +222,7 @@ def side_by_side(
     """
     n_threads = threads_in_use()
     if n_threads == 1 or len(items) < 2:
-        return [task(item) for item in items]
+        return [*map(task, items)]
     pool, stop = _kept_threads(n_threads), threading.Event()
     # A copy of the context each: that of NumPy's floating-point errors is part of it.
     with progress.stopped_by(stop):

@@ -57,18 +57,24 @@ def sketches_of(
 def _environments(
     tables: SiteTables, n_cols: int, scheme: SRC, inward: Sequence[int], upward: bool
 ) -> dict[int, Sketch]:
-    """Sketches of all rows but the first one, of the rows before them."""
+    """Sketches of all rows but the first one, of the rows before them; absorbed upward or not."""
+    xp = array_namespace(tables.numbers)
+    plain, only_state = _plain(scheme.chi, scheme.seed), xp.zeros((1, n_cols), dtype=xp.int8)
     parts: dict[int, list[Sketch]] = {row: [] for row in inward[1:]}
-    depth = len(parts)
+    depth = len(parts)  # rows to go through, up to the last one whose sketch is narrow
     for draw in range(_MAX_JOINED):
-        if not depth:
-            break
-        boundaries = _blurred_boundaries(tables, n_cols, scheme, inward[:depth], (upward, draw))
-        depth = 0
-        for k, (row, boundary) in enumerate(zip(inward[1:], boundaries, strict=False), 1):
-            parts[row].append(boundary.bottom_leftward)
-            width = sum(max(tensor.shape[3] for tensor in part) for part in parts[row])
-            depth = k if width < scheme.chi else depth
+        rng = np.random.default_rng((scheme.seed, 1, upward, draw))
+        rows, depth = inward[:depth], 0
+        boundary: BoundaryMPS | None = None
+        for k, row in enumerate(rows, 1):
+            weights = rng.normal(size=(n_cols, tables.shapes[0][0]))
+            sketch = _random_row(tables, n_cols, scheme, (row, upward, draw))
+            blurred = TableRow(tables.superposed(row * n_cols, weights), 0, n_cols, only_state)
+            boundary = plain.absorb(boundary, blurred, sketch)
+            found = parts[inward[k]]
+            found.append(boundary.bottom_leftward)
+            if sum(max(tensor.shape[3] for tensor in part) for part in found) < scheme.chi:
+                depth = k
     return {row: joined_sketches(found, scheme.chi) for row, found in parts.items()}
 
 
@@ -83,27 +89,6 @@ def _random_row(
     verticals = [shape[2] for shape in tables.shapes[place[0] * n_cols :][:n_cols]]
     bond = scheme.chi if scheme.sweeps == 1 else 1 - (-scheme.chi // max(verticals))
     return random_sketch(verticals, bond, (scheme.seed, 2, *place), tables.numbers)
-
-
-def _blurred_boundaries(
-    tables: SiteTables, n_cols: int, scheme: SRC, rows: Sequence[int], draw: tuple[bool, int]
-) -> list[BoundaryMPS]:
-    """Boundaries after each of `rows`, with every site at a random superposition of its states.
-
-    `draw` says whether rows are absorbed upward, and which of several superpositions it is.
-    """
-    rng, plain = np.random.default_rng((scheme.seed, 1, *draw)), _plain(scheme.chi, scheme.seed)
-    xp = array_namespace(tables.numbers)
-    only_state = xp.zeros((1, n_cols), dtype=xp.int8)
-    boundary: BoundaryMPS | None = None
-    found = []
-    for row in rows:
-        weights = rng.normal(size=(n_cols, tables.shapes[0][0]))
-        sketch = _random_row(tables, n_cols, scheme, (row, *draw))
-        blurred = TableRow(tables.superposed(row * n_cols, weights), 0, n_cols, only_state)
-        boundary = plain.absorb(boundary, blurred, sketch)
-        found.append(boundary)
-    return found
 
 
 @cache

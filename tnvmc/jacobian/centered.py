@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tnvmc.backend.namespace import array_namespace, is_numpy
+from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.base import JacobianBase, LocalJacobian, conj, dagger
 from tnvmc.jacobian.distributed import DistributedJacobian
 from tnvmc.jacobian.gram_operator import (
@@ -208,7 +208,7 @@ def in_sample_space(a: CenteredJacobian, task: Callable[[SampleSpace], T]) -> T:
     def shared(call: Call) -> T:
         return task(SharedSampleSpace(a, call))
 
-    if not is_numpy(array_namespace(a.weight)):
+    if array_namespace(a.weight) is not np:
         return task(SampleSpace(a))
     if isinstance(jacobian, DistributedJacobian):
         return jacobian.with_all_ranks(shared)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.backend.namespace import array_namespace, is_numpy, to_host, to_namespace
+from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.backend.process import shares
 from tnvmc.jacobian import exact_sums
 from tnvmc.jacobian.base import (
@@ -96,7 +96,7 @@ class DenseJacobian(LocalJacobian):
     @property
     def products(self) -> DenseProducts:
         """All blocks; the whole matrix elsewhere than on NumPy."""
-        on_host = is_numpy(array_namespace(self.matrix))
+        on_host = array_namespace(self.matrix) is np
         return DenseProducts(in_blocks(self.matrix) if on_host else [self.matrix])
 
 
@@ -178,7 +178,7 @@ class DenseProducts(UnitProducts):
 
     def squared_norms(self) -> list[Array]:
         """Compute squared norms of the rows of each block."""
-        on_host = is_numpy(array_namespace(*self.units)) if self.units else True
+        on_host = array_namespace(*self.units) is np if self.units else True
         return [exact_sums.norms(x) if on_host else square_sums(x) for x in self.units]
 
     def gram(self, scales: np.ndarray | None = None) -> Array:
@@ -188,7 +188,7 @@ class DenseProducts(UnitProducts):
             if len(self.units) == 1:
                 return _square(self.units[0])
             scales = exact_sums.scales(exact_sums.summed(self.squared_norms()))
-        if not is_numpy(xp):
+        if xp is not np:
             of_rows = to_namespace(scales, xp)
             return exact_sums.sum_on_device(map(_square_in_double, self.units), of_rows)
         n = self.units[0].shape[0]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tnvmc.backend import host
-from tnvmc.backend.namespace import array_namespace, is_numpy, to_namespace
+from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.process import one_blas_thread, shares, side_by_side
 from tnvmc.jacobian import exact_sums
 from tnvmc.jacobian.base import UnitProducts, conj, dagger, double_of, square_sums
@@ -185,7 +185,7 @@ class SliceProducts(UnitProducts):
 
     def squared_norms(self) -> list[Array]:
         """Compute squared norms of the rows of each piece."""
-        on_host = is_numpy(array_namespace(self.spins))
+        on_host = array_namespace(self.spins) is np
         norms = exact_sums.norms if on_host else square_sums
         return self._each(lambda piece, own: norms(own))
 
@@ -196,7 +196,7 @@ class SliceProducts(UnitProducts):
         Memory: the result and a copy of two slices; on other array libraries three such matrices.
         """
         xp = array_namespace(self.spins)
-        if not is_numpy(xp):
+        if xp is not np:
             of_rows = None if scales is None else to_namespace(scales, xp)
             return exact_sums.sum_on_device(map(self._square, self._own, self.units), of_rows)
         groups, place = [], 0
@@ -292,7 +292,7 @@ class SliceProducts(UnitProducts):
         """Results of a task for every piece; many samples on the host in threads."""
         work = [*zip(self._own, self.units, strict=True)]
         n_entries = self.spins.shape[0] * sum(columns.shape[1] for columns in self.units)
-        if n_entries < _THREADED_ENTRIES or not is_numpy(array_namespace(self.spins)):
+        if n_entries < _THREADED_ENTRIES or array_namespace(self.spins) is not np:
             return [task(*each) for each in work]
         with one_blas_thread():
             return side_by_side(lambda each: task(*each), work)

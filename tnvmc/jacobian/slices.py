@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.backend.namespace import array_namespace, is_numpy, to_host, to_namespace
+from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.backend.process import give_back_freed_memory
 from tnvmc.jacobian.base import LocalJacobian, UnitLayout, imaginary_part, real_part
 from tnvmc.jacobian.pieces import Pieces, SliceProducts, pieces_of, selected_spins
@@ -100,7 +100,7 @@ class SliceJacobian(LocalJacobian):
 
     def contiguous(self) -> SliceJacobian:
         """Lay the entries of a sample side by side, as where several are joined; on NumPy."""
-        if not is_numpy(array_namespace(self.spins)):
+        if array_namespace(self.spins) is not np:
             return self
         if all(slice_.flags.c_contiguous for slice_ in self.slices):
             return self
@@ -122,7 +122,7 @@ class SliceJacobian(LocalJacobian):
         slices, freed = [], 0
         while left[0]:
             slices.append(xp.concat([sites.pop() for sites in left], axis=0))
-            freed += slices[-1].nbytes if is_numpy(xp) else 0
+            freed += slices[-1].nbytes if xp is np else 0
             if freed > _FREED:
                 give_back_freed_memory()
                 freed = 0
@@ -135,7 +135,7 @@ class SliceJacobian(LocalJacobian):
     @property
     def products(self) -> SliceProducts:
         """All pieces."""
-        on_host = is_numpy(array_namespace(self.spins))
+        on_host = array_namespace(self.spins) is np
         pieces = pieces_of(self._widths, self.local_dim, on_host)
         return SliceProducts(pieces, range(len(pieces.all)), pieces.cut(self.slices), self.spins)
 
@@ -153,7 +153,7 @@ class SliceLayout(UnitLayout):
     @property
     def pieces(self) -> Pieces:
         """The pieces of all slices."""
-        return pieces_of(self.widths, self.local_dim, is_numpy(self.xp))
+        return pieces_of(self.widths, self.local_dim, self.xp is np)
 
     @property
     def unit_widths(self) -> Sequence[int]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.backend.namespace import array_namespace, is_numpy, to_host, to_namespace
+from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.jacobian.centered import CenteredJacobian
 from tnvmc.jacobian.cholesky import n_stored, tiles_of
 from tnvmc.jacobian.covariance import Covariance, of_numbers, plus
@@ -63,7 +63,7 @@ def empty(theta: Array) -> State:
     dtype = xp.complex64 if xp.isdtype(theta.dtype, "complex floating") else xp.float32
     n = theta.shape[0]
     return {
-        "covariance": xp.zeros(n_stored(n) if is_numpy(xp) else (n, n), dtype=dtype),
+        "covariance": xp.zeros(n_stored(n) if xp is np else (n, n), dtype=dtype),
         "counted": 0.0,
         "squares": 0.0,
         "at": theta,
@@ -91,7 +91,7 @@ def add(state: State, a: CenteredJacobian, factor: float, theta: Array) -> State
     """
     counted, squares = float(state["counted"]), float(state["squares"])
     kept, factor = state["covariance"], factor if counted else 0.0
-    if is_numpy(array_namespace(theta)):
+    if array_namespace(theta) is np:
         if not isinstance(kept, Covariance):  # of a file, or of no step yet
             kept = of_numbers(kept, len(theta))
         total = plus(kept, a, factor)

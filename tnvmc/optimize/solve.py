@@ -15,7 +15,7 @@ import numpy as np
 
 from tnvmc.backend.arguments import real
 from tnvmc.backend.linalg import diagonal
-from tnvmc.backend.namespace import array_namespace, is_numpy, to_host, to_namespace
+from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.jacobian.base import (
     Jacobian,
     dagger,
@@ -287,7 +287,7 @@ def factorised(matrix: Array, shift: float) -> Factorised:
     """Factorise A + shift."""
     xp = array_namespace(matrix)
     try:
-        if is_numpy(xp):
+        if xp is np:
             return _factorised_by_tiles(matrix, shift)
         n = matrix.shape[0]
         flat = xp.asarray(xp.reshape(matrix, (-1,)), copy=True)

@@ -21,7 +21,7 @@ import numpy as np
 
 from tnvmc.backend.arguments import one_of, optional_positive, real, whole
 from tnvmc.backend.linalg import diagonal
-from tnvmc.backend.namespace import array_namespace, is_numpy
+from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.base import Jacobian
 from tnvmc.jacobian.centered import CenteredJacobian, in_own_units
 from tnvmc.jacobian.covariance import Covariance, of_samples
@@ -241,7 +241,7 @@ def _default_solver(a: CenteredJacobian, space: str, share: float) -> Cholesky |
     n_rows, n_params = a.shape
     if (n_params if space == "parameters" else n_rows) > LARGEST_MATRIX:
         return ConjugateGradients()
-    sliced = a.jacobian.about().is_sliced and is_numpy(array_namespace(a.weight))
+    sliced = a.jacobian.about().is_sliced and array_namespace(a.weight) is np
     applied = space == "samples" and n_rows >= APPLIED_FROM and share >= LEAST_APPLIED
     return ConjugateGradients() if sliced and applied else Cholesky()
 
@@ -250,7 +250,7 @@ def _matrix(a: CenteredJacobian, space: str, solver: Solver) -> tuple[Array | Co
     """S or the Gram matrix, and its diagonal."""
     if space == "samples":
         return (gram := a.gram()), diagonal(gram)
-    if is_numpy(array_namespace(a.weight)) and isinstance(solver, Cholesky):
+    if array_namespace(a.weight) is np and isinstance(solver, Cholesky):
         return (covariance := of_samples(a)), covariance.diagonal()
     return (whole := a.covariance()), diagonal(whole)
 

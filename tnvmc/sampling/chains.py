@@ -24,7 +24,7 @@ from tnvmc.ansatz.protocol import (
 from tnvmc.backend import progress
 from tnvmc.backend.arguments import real, set_whole
 from tnvmc.backend.namespace import array_namespace, to_host
-from tnvmc.backend.random import uniforms, uniforms_of_passes
+from tnvmc.backend.random import uniforms_of_passes
 from tnvmc.sampling.problem import FEWEST_WALKERS, Point, Problem, SampleInfo, Samples
 from tnvmc.sampling.workers import chunks, in_chunks, join, tables_in
 
@@ -209,7 +209,8 @@ class _Chunk:
         units = sampler.n_burn + sampler.n_draws * (sampler.n_thin + 1)  # a draw is one more
         for draw in range(-1, sampler.n_draws):
             for _ in range(sampler.n_thin if draw >= 0 else sampler.n_burn):
-                numbers = uniforms(seed, (stream, n_sweeps), chunk, len(self.moves), xp=xp)
+                passes = stream, range(n_sweeps, n_sweeps + 1)
+                numbers = uniforms_of_passes(seed, passes, chunk, len(self.moves), xp)[0, ...]
                 if self.power == 1:
                     walkers, info = ansatz.sweep(theta, walkers, self.moves, numbers)
                 else:

@@ -29,7 +29,7 @@ from tnvmc.ansatz.metropolis import amplitude_ratio
 from tnvmc.ansatz.peps.strip_engine import Layers
 from tnvmc.ansatz.protocol import LogAmplitude, Targets
 from tnvmc.backend.linalg import split_scale
-from tnvmc.backend.namespace import array_namespace, is_numpy
+from tnvmc.backend.namespace import array_namespace
 from tnvmc.contraction.row import Environment, Strip
 from tnvmc.contraction.tensors import BoundaryMPS
 from tnvmc.lattice.lattice import Patch
@@ -172,7 +172,7 @@ def _requests(around: Environments, tables: dict[Patch, Array]) -> list[_Request
     xp, d = array_namespace(around.configs), around.layers.local_dim
     groups: dict[Any, list[Patch]] = {}
     for patch, table in tables.items():
-        key = (table.shape, table.tobytes()) if is_numpy(xp) else id(table)
+        key = (table.shape, table.tobytes()) if xp is np else id(table)
         groups.setdefault(key, []).append(patch)
     requests = []
     for patches in groups.values():
