@@ -271,7 +271,8 @@ def estimated_cost(operator: Operator, D: int, chi: int, *, sector: bool = False
             continue
         narrow = min(chi, D**view.largest_bond)
         one, two = _column(narrow, D, 1), _column(narrow, D, 2)
-        n_absorbed, copies = _absorbed(view), _most_sources(view)
+        n_absorbed = _absorbed(view)
+        copies = max(map(len, view.pairs.values()), default=1)  # of the network, carried at a time
         work += 2 * one * n_absorbed
         n_columns += 4 * n_absorbed
         for strip in view.strips.values():
@@ -301,8 +302,3 @@ def _absorbed(view: View) -> int:
         lowest = max(r for targets in sources.values() for r in targets)
         found += 3 * len(sources) * (lowest - row) * n_cols
     return found
-
-
-def _most_sources(view: View) -> int:
-    """Copies of the network that are carried at a time, at most."""
-    return max((len(sources) for sources in view.pairs.values()), default=1)

@@ -6,8 +6,8 @@ double layer, `log_norm(..., chi=chi)`; (c) psi(s) exactly at fixed spins, `log_
 a vector of D^n_cols numbers.  The fourth, psi(s) with boundary MPS, is what sampling uses; it lives
 with the ansatz.  Energies are in `double_expectation.py`.
 
-Entry r of `double_boundaries` is <psi|psi> of the rows r, r+1, ... with the legs above row r open on
-both layers, as an MPO of bond `chi`.  It is made once per theta and serves all walkers.
+Entry r of `double_boundaries` is <psi|psi> of the rows r, r+1, ... with the legs above row r open
+on both layers, as an MPO of bond `chi`.  It is made once per theta and serves all walkers.
 
 A row is absorbed from right to left, which leaves behind, beside the new MPO, how its bonds sit in
 the uncut ones::

@@ -1,6 +1,4 @@
-"""The momenta at which S(q) is given: of chains, of Brillouin zones of grids and hexagons, of a
-plane.
-"""
+"""Momenta at which S(q) is given: of chains, Brillouin zones of grids and hexagons, a plane."""
 
 from __future__ import annotations
 
@@ -97,8 +95,7 @@ _FLAT = 1e-9  # of the shortest distance, of a zone: what is rounding
 
 
 def symmetric_points(lattice: Lattice) -> dict[str, np.ndarray]:
-    """Give the points of high symmetry of a lattice with a `period`, each name with its q (n, 2);
-    else none.
+    """Give the points of high symmetry of a lattice with a `period` by name, with their q (n, 2).
 
     "Gamma", "M" (middles of the edges) and "K" (corners) of the first Brillouin zone.  Sites of
     honeycomb and kagome, with the centres of their hexagons, form a triangular lattice of spacing
@@ -118,9 +115,7 @@ def _has_hexagon(lattice: Lattice) -> bool:
 
 
 def _of_zone(vector: np.ndarray) -> dict[str, np.ndarray]:
-    """M and K, six each, of a triangular lattice that a vector (x, y) and those turned by 60
-    degrees span.
-    """
+    """M and K, six each, of the triangular lattice of a vector (x, y) turned by 60 degrees."""
     spacing, turned = np.hypot(*vector), math.atan2(vector[1], vector[0])
     sixths = turned + np.pi / 3 * np.arange(6)
     corners = np.stack([np.cos(sixths), np.sin(sixths)], axis=1)
@@ -148,9 +143,8 @@ def _in_hexagon(lattice: Lattice) -> np.ndarray:
     closed = np.array(lattice.periodic)[:, None]
     turns = np.where(closed, rings, n_cells * primitive)
     edges = _of_zone(_bond(lattice))["M"]
-    reach = [
-        math.floor(2 / 3 * np.hypot(*turn) + _FLAT) for turn in turns
-    ]  # q . turn <= 4 pi / 3 |turn|
+    # q . turn <= 4 pi / 3 |turn|
+    reach = [math.floor(2 / 3 * np.hypot(*turn) + _FLAT) for turn in turns]
     k = np.stack(np.meshgrid(*(np.arange(-most, most + 1) for most in reach)), axis=-1)
     q = 2 * np.pi * k.reshape(-1, 2) @ np.linalg.inv(turns).T
     edge = float(edges[0] @ edges[0])
@@ -160,9 +154,7 @@ def _in_hexagon(lattice: Lattice) -> np.ndarray:
 
 _SIXTHS = 6  # M lies at halves, K at thirds of the vectors of the reciprocal lattice
 _FINER, _LONGEST = 4.0, 24.0
-"""Of an open patch: length of the rings whose momenta are taken, over its own and in distances at
-most.
-"""
+"""Length of the rings of an open patch's momenta: over its own, and in distances at most."""
 
 
 def correlation_matrix(values: np.ndarray) -> np.ndarray:

@@ -83,7 +83,8 @@ class LocalTerms:
             spins = xp.take(snapshot.configs, xp.asarray(sites), axis=1)
             states = states * d + xp.astype(spins, xp.int64)
         flat = xp.reshape(states, (-1,))
-        values = xp.reshape(xp.take(to_namespace(_diagonal(matrix), xp), flat), states.shape)
+        diagonal = to_namespace(np.diag(matrix).real.copy(), xp)
+        values = xp.reshape(xp.take(diagonal, flat), states.shape)
         if not _off_diagonal(matrix).any():
             return values
         table = np.asarray(targets.get(terms[0].sites, _NO_TABLE))
@@ -226,10 +227,6 @@ def _elements(term: Term, table: np.ndarray) -> np.ndarray:
             "replacements it needs; measure with merged_targets([...]) of all observables"
         )
     return elements
-
-
-def _diagonal(matrix: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(np.diag(matrix).real)
 
 
 def _off_diagonal(matrix: np.ndarray) -> np.ndarray:

@@ -227,10 +227,8 @@ def _by_distance(
     """A lattice whose bonds join all sites at one of the three distances."""
     bare = Lattice(kind, shape, edges, points, {}, vacant=vacant, cell=cell)
     apart = separations(points[:, None, :] - points[None, :, :], bare)
-    bonds = {name: _pairs(apart, length) for name, length in _FURTHER.items()}
+    bonds = {}
+    for name, length in _FURTHER.items():
+        ends = np.nonzero(np.triu(np.abs(apart - length) < _SAME, k=1))
+        bonds[name] = tuple(zip(*map(np.ndarray.tolist, ends), strict=True))
     return replace(bare, bonds=bonds, period=_PERIODS[kind])
-
-
-def _pairs(apart: np.ndarray, length: float) -> tuple[Patch, ...]:
-    first, second = np.nonzero(np.triu(np.abs(apart - length) < _SAME, k=1))
-    return tuple(zip(first.tolist(), second.tolist(), strict=True))

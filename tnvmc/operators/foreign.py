@@ -168,15 +168,9 @@ def hamiltonian_of(value: Any, lattice: Lattice | None = None) -> Operator | Non
         An `Operator`, or a `NonHermitian`; a sector with symmetry "U1" is its magnetisation.
 
     Raises:
-        TypeError: another object; sites with other names.
+        TypeError: sites with other names.
         ValueError: another lattice; sites of different dimensions; a symmetry other than "U1".
     """
-    name = type(value).__name__
-    if not is_hamiltonian(value):
-        raise TypeError(
-            f"from_quimb: {name} is no Hamiltonian that is served; these are "
-            "LocalHam1D, LocalHam2D, LocalHamGen and SparseOperatorBuilder"
-        )
     builder = hasattr(value, "build_local_terms")
     terms = value.build_local_terms() if builder else value.terms
     all_sites = value.hilbert_space.sites if builder else value.sites
@@ -199,7 +193,7 @@ def hamiltonian_of(value: Any, lattice: Lattice | None = None) -> Operator | Non
             f"{lattice.size}; make both alike"
         )
     sector = _sector(value, len(all_sites)) if builder else None
-    return made_of(lattice, matrices, d, "custom", name, sector)
+    return made_of(lattice, matrices, d, "custom", type(value).__name__, sector)
 
 
 def _shape(value: Any, sites: Any) -> tuple[int, int]:

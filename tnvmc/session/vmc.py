@@ -31,7 +31,7 @@ from tnvmc.sampling.problem import Problem, Samples
 from tnvmc.session import arguments
 from tnvmc.session.calls import collective, steps_shown, work_shown
 from tnvmc.trust.chi_scan import ChiScan, checked_chis, scan_chi
-from tnvmc.trust.double_layer import When, chosen_chis, scan_double_layer, with_double_layer
+from tnvmc.trust.double_layer import When, chosen_chis, scan_double_layer
 from tnvmc.trust.energies import judged, of_steps
 from tnvmc.vmc import checkpoint, step
 from tnvmc.vmc.controllers import MeanOfIterates, paced
@@ -412,4 +412,4 @@ def converge(
     measured = measure(vmc.method, vmc.state, replace(plan, chi=max(chis)))
     measured = judged(measured, vmc.method.orthogonal_to, final=False)
     samples = scan_chi(measured, chis, vmc.method.sampler.threads, one_in=1)
-    return with_double_layer(samples, scan_double_layer(measured, double_layer))
+    return samples.with_double_layer(scan_double_layer(measured, double_layer))

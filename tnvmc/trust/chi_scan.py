@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -18,8 +18,9 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.statistics import difference, effective_samples, estimate
 from tnvmc.sampling.workers import measure_configs
-from tnvmc.shown import Shown, Table, data_frame, drawn, fixed, with_error
+from tnvmc.shown import Shown, Table, drawn, fixed, with_error
 from tnvmc.storage.identity import kind_in
+from tnvmc.trust.finished_run import agreement
 from tnvmc.vmc.measurement import Measured
 from tnvmc.vmc.results import finite_or_none
 
@@ -53,14 +54,13 @@ class ChiScan(Shown):
         shared = {"drawn_at": self.drawn_at, "n_samples": self.n_samples}
         return [finite_or_none(asdict(point) | shared) for point in self.points]
 
-    def to_dataframe(self) -> Any:
-        """Give a pandas DataFrame, one row per chi, energies (totals) as in `as_dicts`.
-
-        Raises:
-            ImportError: pandas is not installed.
-        """
-        rows = [asdict(point) for point in self.points]
-        return data_frame({name: [row[name] for row in rows] for name in rows[0]})
+    def with_double_layer(self, layers: Any) -> ChiScan:
+        """Put a `DoubleLayerScan` beside it, where there is one, and whether the energies agree."""
+        if layers is None:
+            return self
+        last = self.points[-1]
+        told = agreement(layers.as_dict(), last.energy, last.energy_error, self.n_sites)
+        return replace(self, double_layer=layers, diagnostics=(*self.diagnostics, told))
 
     def plot(self, ax: Any = None) -> Any:
         """Draw how far the energies lie from that at the largest chi; see `tnvmc.plot.chi`."""

@@ -30,8 +30,6 @@ from tnvmc.lattice.grids import square
 from tnvmc.operators.term import Operator
 from tnvmc.shown import Shown, Table, fixed
 from tnvmc.storage.identity import kind_in
-from tnvmc.trust.chi_scan import ChiScan
-from tnvmc.trust.finished_run import agreement
 from tnvmc.vmc.measurement import Measured
 from tnvmc.vmc.results import finite_or_none
 
@@ -160,15 +158,6 @@ def scan_double_layer(measured: Measured, when: When = None) -> DoubleLayerScan 
         if forced:
             raise
         return DoubleLayerScan((), operator.n_sites, operator.units, error.reason)
-
-
-def with_double_layer(samples: ChiScan, layers: DoubleLayerScan | None) -> ChiScan:
-    """Put what the double layer gives beside energies of samples, and whether the two agree."""
-    if layers is None:
-        return samples
-    last = samples.points[-1]
-    told = agreement(layers.as_dict(), last.energy, last.energy_error, samples.n_sites)
-    return replace(samples, double_layer=layers, diagnostics=(*samples.diagnostics, told))
 
 
 def on_grid(operator: Operator, found: Embedding) -> Operator:

@@ -99,9 +99,7 @@ def sigma(result: Json) -> float:
 
 
 def measured_chi(result: Json) -> int | None:
-    """Give the chi that an energy was measured with; results of earlier versions have that of their
-    settings alone.
-    """
+    """Give the chi of a measurement; results of earlier versions have that of settings alone."""
     return result.get("chi") or result["config"].get("measure", {}).get("chi")
 
 
@@ -187,9 +185,7 @@ def _samples(result: Json) -> Iterator[Diagnostic]:
 
 
 def _bond_dimension(result: Json, fit: Json | None) -> Iterator[Diagnostic]:
-    """Compare the last two D of a run that was grown in stages, or the last one with what it was
-    cut from.
-    """
+    """Compare the last two D of a run in stages, or the last one with what it was cut from."""
     if fit is None:
         if D := final_D(result):
             yield Diagnostic("bond_dimension_single", "open", {"D": D})
@@ -303,8 +299,7 @@ def _made_worse(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
 
 
 def _start_is_vague(result: Json, line: Json, rise: float) -> bool:
-    """Tell whether a rise that the measurement would show is lost in the noise of steps of few
-    samples.
+    """Tell whether a rise is lost in the noise of steps of few samples.
 
     With more of them the comparison of the iterates, or the steps themselves, would have shown it.
     """
@@ -323,9 +318,7 @@ def _unmoved(history: Sequence[Json]) -> Iterator[Diagnostic]:
 
 
 def _share(result: Json) -> float:
-    """Effective part of the measured samples, whose weights may be uneven before any chi is
-    changed.
-    """
+    """Effective part of the measured samples, whose weights may be uneven at their own chi."""
     worth, n_samples = result.get("effective_samples"), result.get("n_samples")
     return float(worth / n_samples) if worth and n_samples else 1.0
 

@@ -123,8 +123,7 @@ class NoiseShare:
 
 
 def noise_shares(history: Sequence[Json]) -> list[NoiseShare]:
-    """Give the part of the slope that steps expected of their directions which is not in the
-    energy.
+    """Give the part of the slopes that steps expected which is not in the energy.
 
     A step expects the energy to fall by 2 x per unit of learning rate, with x the slope that its
     own samples, which have chosen the direction, give to it (`optimize.pace.Paced`); s is the slope
