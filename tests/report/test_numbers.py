@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from tnvmc.report.numbers import per_site, scientific, signed, ten_digits, with_error
-from tnvmc.shown import duration, short
+from tnvmc.report.numbers import per_site, scientific, signed, with_error
+from tnvmc.shown import duration, fixed, short
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,8 @@ def test_numbers_with_errors(value: float, error: float, text: str) -> None:
 
 def test_nothing_but_zero_is_written_as_zero() -> None:
     """Of couplings of 1e-6 and less a fixed number of decimals leaves nothing."""
-    assert ten_digits(-5.215e-13) == "-5.2150000000e-13"
-    assert ten_digits(-0.5) == "-0.5000000000"
+    assert fixed(-5.215e-13, 10) == "-5.2150000000e-13"
+    assert fixed(-0.5, 10) == "-0.5000000000"
     assert per_site({"energy": -5e-12, "energy_error": None}, 10) == "-5.000000e-13 +- unknown"
 
 

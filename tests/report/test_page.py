@@ -16,7 +16,7 @@ from tnvmc.storage.run_files import read_run
 
 CHI_ENOUGH = {"chi": 9, "largest_chi": 12, "sigmas": 0.1, "per_site": 2e-6, "too_small": []}
 TABLES = (
-    "comparison", "stages", "chi_scan", "double_layer", "extrapolations", "observables", "bonds"
+    "comparison", "stages", "chi_scan", "double_layer", "extrapolations", "observables"
 )  # fmt: skip
 _VOID = {"meta", "br", "link", "path", "use", "rect", "circle", "image", "stop", "clippath"}
 
@@ -101,7 +101,7 @@ def test_the_data_of_the_page(tmp_path: Path) -> None:
         "-0.574232(26)", "+1.63(46)e-4", "7.6e-4", "2.3e-3",
     ]  # fmt: skip
     sizes = {name: {len(row) for row in found[name]} for name in TABLES}
-    assert [len(found[name]) for name in TABLES] == [4, 3, 3, 2, 6, 5, 24]
+    assert [len(found[name]) for name in TABLES] == [4, 3, 3, 2, 6, 5]
     assert list(sizes.values()) == [{5}, {10}, {5}, {4}, {4}, {3}, {3}]
     assert found["double_layer"][1] == ["18", "-0.5742437500", "1e-8", "0.6 s"]
     assert found["chi_scan"][0] == ["6", "-0.574251(26)", "-2.12(25)e-5", "-8.5", "8e-4"]

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
+import numpy as np
+
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.operators.reference import known_energy
 from tnvmc.operators.term import Operator
@@ -16,15 +18,8 @@ from tnvmc.storage.run_files import Damage, Json, Run, is_current, is_outdated, 
 from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, HISTORY
 from tnvmc.trust.finished_run import of_last_stage
 
-_NO_PART = (
-    "kind",
-    "D",
-    "dtype",
-    "init",
-    "symmetrise",
-    "characters",
-)  # of [ansatz]: no part of a network
-
+# Keys of [ansatz] that are no part of a network.
+_NO_PART = {"kind", "D", "dtype", "init", "symmetrise", "characters"}
 
 _NUMBERS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "n_parameters": ("parameters", str),
@@ -43,15 +38,20 @@ DRAWS = ("tau", "r_hat", "acceptance", "closure_spread")
 
 def measured_numbers(result: Json, keys: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield names and values of numbers in result.json; what is not known is left out."""
+    kinds = result.get("acceptance_by_move") or {}
+    by_move = ", ".join(f"{kind.replace('_', ' ')} {share:.3f}" for kind, share in kinds.items())
+    more = {
+        "n_parameters": parameters_text(result),
+        "acceptance": f" ({by_move})" if len(kinds) > 1 else "",
+    }
     for key in keys:
         if result.get(key) is not None:
             name, written = _NUMBERS[key]
-            yield name, written(result[key]) + _MORE.get(key, lambda result: "")(result)
+            yield name, written(result[key]) + more.get(key, "")
 
 
 def parameters_text(result: Json) -> str:
-    """Say how many of the parameters are independent of each other, and how many there were if no
-    tensors were shared.
+    """Say how many parameters are independent, and how many there were if no tensors were shared.
 
     What is not known is left out: " (199 independent, 3528 without sharing)".
     """
@@ -61,20 +61,6 @@ def parameters_text(result: Json) -> str:
     }
     told = ", ".join(f"{number} {what}" for what, number in numbers.items() if number is not None)
     return told and f" ({told})"
-
-
-def _by_move(result: Json) -> str:
-    """Write the acceptance of each kind of move, where there are several."""
-    kinds = result.get("acceptance_by_move") or {}
-    each = ", ".join(f"{kind.replace('_', ' ')} {share:.3f}" for kind, share in kinds.items())
-    return f" ({each})" if len(kinds) > 1 else ""
-
-
-_MORE: Mapping[str, Callable[[Json], str]] = {
-    "n_parameters": parameters_text,
-    "acceptance": _by_move,
-}
-"""What is written behind a number."""
 
 
 def sector_text(held: Json) -> str:
@@ -98,56 +84,63 @@ def facts(run: Run, counted: Json | None = None) -> dict[str, str]:
         "optimizer" ("sr, learning rate 0.1, 256 samples a step").
     """
     ansatz, optimizer, sampler = map(run.section, ("ansatz", "optimizer", "sampler"))
-    D, rate, samples = ansatz.get("D"), optimizer.get("learning_rate"), sampler.get("n_samples")
+    result, kind = run.result or {}, ansatz.get("kind")
     found: dict[str, list[Any]] = {"model": _model(run), "lattice": _lattice(run)}
-    if kind := ansatz.get("kind"):
-        found["state"] = [kind, D and f"D = {D}", ansatz.get("dtype")]
-        found["state"].append(symmetries_text(ansatz, (run.result or {}).get("sharing") or counted))
+    if kind:
+        D, shares = ansatz.get("D"), symmetries_text(ansatz, result.get("sharing") or counted)
+        found["state"] = [kind, D and f"D = {D}", ansatz.get("dtype"), shares]
     if kind in NETWORKS:
         parts = {key: value for key, value in ansatz.items() if key not in _NO_PART}
-        known = {key: v for key, v in parts.items() if v not in (None, False, [])}
-        found["network"] = [f"{key} = {_plainly(value)}" for key, value in known.items()]
-    if kind == "peps":
-        found["contraction"] = _contraction(run)
+        found["network"] = [
+            f"{key} = {' '.join(map(str, np.ravel(value).tolist())).lower()}"
+            for key, value in parts.items()
+            if value not in (None, False, [])
+        ]
+    if kind == "peps" and (scheme := run.setting("contraction", "scheme")):
+        found["contraction"] = [scheme, _chi(run)]
     found["sampling"] = sampling_parts(sampler)
     found["sector"] = [sector_text(sampler)]
-    found["orthogonal"] = list(_orthogonal(run))
-    if kind := optimizer.get("kind"):
+    found["orthogonal"] = [
+        f"to {name}" + (f": squared overlap {with_error(o['squared'], o['error'])}" if o else "")
+        for name, o in zip_longest(orthogonal_to(run.config), result.get("overlaps") or ())
+        if name is not None
+    ]
+    if rule := optimizer.get("kind"):
+        rate = optimizer.get("learning_rate")
         rate = None if rate is None else f"learning rate {rate}"
-        found["optimizer"] = [kind, rate, _samples(run, samples)]
+        found["optimizer"] = [rule, rate, _samples(run, sampler.get("n_samples"))]
     texts = {name: ", ".join(part for part in parts if part) for name, parts in found.items()}
     return {name: text for name, text in texts.items() if text}
 
 
+def _range(values: list[Any]) -> str:
+    """Write the least and the largest of numbers: "128 to 1024", or the one there is."""
+    return " to ".join(map(str, sorted({min(values), max(values)})))
+
+
 def _samples(run: Run, given: Any) -> str | None:
-    """Write how many samples a step has: "256 samples a step", "128 to 1024 samples a step" where
-    they grew.
-    """
+    """Write how many samples a step has, which may have grown."""
     if run.setting("sampler", "kind") == "enumerate":
         return "all configurations a step"
-    if given != "auto":
-        return given and f"{given} samples a step"
-    drawn = [line["n_samples"] for line in run.history if line.get("n_samples")]
-    if not drawn:
-        return None
-    return " to ".join(map(str, sorted({min(drawn), max(drawn)}))) + " samples a step"
+    if given == "auto":
+        drawn = [line["n_samples"] for line in run.history if line.get("n_samples")]
+        given = drawn and _range(drawn)
+    return f"{given} samples a step" if given else None
+
+
+def _chi(run: Run) -> str | None:
+    chi = run.setting("contraction", "chi")
+    measured = (run.result or {}).get("chi") or run.setting("measure", "chi")
+    at_end = f" (measured at {measured})" if measured and measured != chi else ""
+    if chi == "auto":
+        grown = [line["chi"] for line in of_last_stage(run.history) if line.get("chi")]
+        chi = _range(grown) if grown else chi
+    return chi and f"chi = {chi}{at_end}"
 
 
 def orthogonal_to(config: Json) -> list[str]:
-    """Name the runs whose states a run is kept orthogonal to, by its settings; empty for the lowest
-    state of a sector.
-    """
-    held = config.get("orthogonal")
-    return [str(each.get("run")) for each in held or () if isinstance(each, Mapping)]
-
-
-def _orthogonal(run: Run) -> Iterator[str]:
-    """Name them, with the squared overlaps that were measured."""
-    measured = (run.result or {}).get("overlaps") or ()
-    for name, found in zip_longest(orthogonal_to(run.config), measured):
-        if name is not None:
-            told = found and f": squared overlap {with_error(found['squared'], found['error'])}"
-            yield f"to {name}{told or ''}"
+    """Name the runs whose states a run is kept orthogonal to, by its settings."""
+    return [str(each["run"]) for each in config.get("orthogonal") or ()]
 
 
 def symmetries_text(ansatz: Json, counted: Json | None = None) -> str:
@@ -156,25 +149,21 @@ def symmetries_text(ansatz: Json, counted: Json | None = None) -> str:
 
     By how many symmetries tensors are shared stands in `counted`, "sharing" of result.json.
     """
+    told = []
     if ansatz.get("sharing") or counted:
-        more = symmetries_text({**ansatz, "sharing": False})
         number = f"{counted['symmetries']} " if counted else ""
-        return f"tensors shared by {number}symmetries{_bulk({**ansatz, **(counted or {})})}" + (
-            more and f", {more}"
-        )
-    if not ansatz.get("symmetrise"):
-        return ""
-    odd = [name for name, chi in (ansatz.get("characters") or {}).items() if chi == -1]
-    told = f" ({', '.join(odd)} -1)" if odd else ""
-    return f"symmetrised over {', '.join(ansatz['symmetrise'])}{told}"
-
-
-def _bulk(told: Json) -> str:
-    """Say where tensors of the bulk are one: " and in the bulk (edge 3, period 2)"."""
-    edge, period = told.get("edge"), told.get("period") or 1
-    if edge is None:
-        return ""
-    return f" and in the bulk (edge {edge}{f', period {period}' if period > 1 else ''})"
+        bulk = {**ansatz, **(counted or {})}
+        edge, period = bulk.get("edge"), bulk.get("period") or 1
+        text = f"tensors shared by {number}symmetries"
+        if edge is not None:
+            several = f", period {period}" if period > 1 else ""
+            text += f" and in the bulk (edge {edge}{several})"
+        told.append(text)
+    if names := ansatz.get("symmetrise"):
+        odd = [name for name, chi in (ansatz.get("characters") or {}).items() if chi == -1]
+        signs = f" ({', '.join(odd)} -1)" if odd else ""
+        told.append(f"symmetrised over {', '.join(names)}{signs}")
+    return ", ".join(told)
 
 
 def _model(run: Run) -> list[str]:
@@ -182,12 +171,12 @@ def _model(run: Run) -> list[str]:
     own = run.section("python").get("own") or []
     if "hamiltonian" in own or "settings" in own:  # what else stands there are defaults
         return [f"{section.get('model', 'operator')} (an operator made in Python)"]
-    if isinstance(terms := section.get("term"), list):
+    if terms := section.get("term"):
         more = [f"and {len(terms) - _TOLD} more"] if len(terms) > _TOLD else []
         spin = [f"local_dim = {section['local_dim']}"] if section.get("local_dim", 2) != 2 else []
         return [str(section["model"]), *map(_term, terms[:_TOLD]), *more, *spin]
     couplings = [
-        f"{name} = {value:g}" if isinstance(value, int | float) else f"{name} {_each(name)}"
+        f"{name} {_each(name)}" if np.ndim(value) else f"{name} = {value:g}"
         for name, value in section.items()
         if name != "model"
     ]
@@ -200,15 +189,14 @@ _TOLD = 4
 
 def _term(term: Json) -> str:
     """Write a term: "0.5 (Sx Sx + Sy Sy) on nearest", "bond by bond (Z Z) on 12 bonds"."""
+    what, factor = "bond" if "bonds" in term else "site", term.get("coupling", 1.0)
     where = term.get("bonds", term.get("sites"))
-    what = "bond" if "bonds" in term else "site"
-    factor, places = term.get("coupling", 1.0), f"on {where}"
-    if isinstance(where, list):
-        places = f"on {len(where)} {what}{'s' * (len(where) > 1)}"
-    elif where == "all":
-        places = "on all sites"
-    factor = f"{what} by {what}" if isinstance(factor, list) else f"{factor:g}"
-    return f"{factor} ({term.get('ops')}) {places}"
+    if where == "all":
+        where = "all sites"
+    elif isinstance(where, list):
+        where = f"{len(where)} {what}{'s' * (len(where) > 1)}"
+    factor = f"{what} by {what}" if np.ndim(factor) else f"{factor:g}"
+    return f"{factor} ({term.get('ops')}) on {where}"
 
 
 def _each(coupling: str) -> str:
@@ -230,22 +218,6 @@ def _lattice(run: Run) -> list[str]:
         count = sum(map(len, bonds.values())) if isinstance(bonds, Mapping) else len(bonds)
         return [f"list of {count} bonds", size]
     return [kind or "square", size, boundary or "open"]
-
-
-def _plainly(value: Any) -> str:
-    if isinstance(value, list):
-        return " ".join(map(str, value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _contraction(run: Run) -> list[str | None]:
-    scheme, chi = run.setting("contraction", "scheme"), run.setting("contraction", "chi")
-    measured = (run.result or {}).get("chi") or run.setting("measure", "chi")
-    at_end = f" (measured at {measured})" if measured and measured != chi else ""
-    if chi == "auto":
-        grown = [line["chi"] for line in of_last_stage(run.history) if line.get("chi")]
-        chi = " to ".join(map(str, sorted({min(grown), max(grown)}))) if grown else chi
-    return [scheme, chi and f"chi = {chi}{at_end}"] if scheme else []
 
 
 def sampling_parts(sampler: Json) -> list[str]:
@@ -297,9 +269,7 @@ def units_of(run: Run) -> str:
 
 
 def reference(run: Run) -> tuple[float | None, str, float]:
-    """Give the energy per site to compare with, how it was found, and its error; looked up, never
-    computed.
-    """
+    """Look up the energy per site to compare with, how it was found, and its error."""
     if run.result is not None:
         exact, method = run.result.get("exact_energy_per_site"), run.result.get("exact_method")
         error = (run.result.get("exact_error") or 0.0) / int(run.result["n_sites"])
@@ -327,7 +297,4 @@ def energy_per_site(run: Run) -> tuple[float, float, str] | None:
 
 def stages_of(run: Run) -> Sequence[Json]:
     """Give the records of the stages that are done: from result.json, else the checkpoint."""
-    if run.result is not None and run.result.get("stages"):
-        stages: Sequence[Json] = run.result["stages"]
-        return stages
-    return run.stages
+    return (run.result or {}).get("stages") or run.stages

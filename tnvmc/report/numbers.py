@@ -22,14 +22,9 @@ def per_site(held: Mapping[str, Any], n_sites: int | None) -> str | None:
     return with_error(energy / n_sites, error / n_sites)
 
 
-def ten_digits(value: float) -> str:
-    """Write a number that has no error."""
-    return fixed(value, 10)
-
-
 def known_energy(value: float, error: float | None) -> str:
     """Write an energy to compare with: with its error, or ten digits where it has none."""
-    return with_error(value, error) if error else ten_digits(value)
+    return with_error(value, error) if error else fixed(value, 10)
 
 
 def signed(value: float, error: float | None) -> str:
@@ -62,9 +57,7 @@ def in_columns(lines: Lines, last: str = "<", width: int | None = None) -> list[
 
 
 def _within(width: int | None, widths: Sequence[int]) -> list[list[int]]:
-    """Group columns so that each group, with the first column before it, is no wider than `width`;
-    a column is never cut.
-    """
+    """Group columns, each time after the first one, no wider than `width`; none is cut."""
     groups, used = [[0]], widths[0]
     for column, own in enumerate(widths[1:], 1):
         used += _BETWEEN + own

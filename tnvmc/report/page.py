@@ -14,10 +14,10 @@ from typing import Any
 from tnvmc._version import __version__
 from tnvmc.report import describe
 from tnvmc.report.figures import NAMES, draw, style
-from tnvmc.report.numbers import known_energy, per_site, signed, ten_digits
+from tnvmc.report.numbers import known_energy, per_site, signed
 from tnvmc.report.observables import observed, samples_text
 from tnvmc.report.plots import check_ours
-from tnvmc.shown import duration, sentence, short, with_error
+from tnvmc.shown import duration, fixed, sentence, short, with_error
 from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.run_files import Json, Run, is_current, read_run, steps_asked, steps_done
 from tnvmc.storage.run_folder import CONFIG
@@ -96,6 +96,7 @@ def page_data(run: Run) -> dict[str, Any]:
     A table is a list of rows, whose cells are text, or None for nothing.
     """
     told = describe.facts(run)
+    factors = (run.observables or {}).get("structure_factor") or {}
     kept = ", ".join(Path(name).name for name in describe.orthogonal_to(run.config))
     subtitle = (
         told.get("state"), told.get("contraction"), kept and f"orthogonal to {kept}",
@@ -120,8 +121,7 @@ def page_data(run: Run) -> dict[str, Any]:
             for row in observed(run.observables or {})
         ],
         "measured": list(_measured(run)),
-        "zone": _zone(run),
-        "bonds": _bonds(run),
+        "zone": next((factor.get("zone", "square") for factor in factors.values()), "square"),
         "settings": _settings(run),
         "runs_again": bool(run.config),
         "made_with": (run.result or {}).get("version"),
@@ -288,7 +288,7 @@ def _double_layer(run: Run) -> list[Row]:
     n, rows = run.n_sites or 1, []
     found = ((run.result or {}).get("convergence") or {}).get("double_layer") or {}
     for point in found.get("points") or []:
-        energy = None if point.get("energy") is None else ten_digits(point["energy"] / n)
+        energy = None if point.get("energy") is None else fixed(point["energy"] / n, 10)
         seconds = None if point.get("seconds") is None else duration(point["seconds"])
         rows.append([str(point["chi"]), energy, _short(point, "closure_spread"), seconds])
     return rows
@@ -318,22 +318,6 @@ def _measured(run: Run) -> Iterator[str]:
     yield from (_capital(sentence(found)) for found in diagnostics_of(held))
     if stale := describe.outdated_text(run):
         yield stale
-
-
-def _zone(run: Run) -> str:
-    """Where S(q) is given: "square", "hexagon", "chain", "plane"; "square" where there is none."""
-    factors = ((run.observables or {}).get("structure_factor") or {}).values()
-    return next((str(factor.get("zone", "square")) for factor in factors), "square")
-
-
-def _bonds(run: Run) -> list[Row]:
-    """All bond energies."""
-    return [
-        [f"{bond['sites'][0]}–{bond['sites'][-1]}", str(bond.get("kind", "")),
-         with_error(bond["mean"], bond.get("error") or 0.0)]
-        for bond in (run.observables or {}).get("bonds") or []
-        if bond["mean"] is not None
-    ]  # fmt: skip
 
 
 def _settings(run: Run) -> str:
