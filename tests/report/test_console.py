@@ -18,7 +18,8 @@ from tnvmc.report.console import (
     embedding_text,
     headline,
     nothing_to_do,
-    result_table,
+    result_rows,
+    rows_table,
     stage_line,
 )
 from tnvmc.settings.config import Settings
@@ -51,7 +52,7 @@ RESULT: dict[str, Any] = {
 
 def shown(result: dict[str, Any]) -> str:
     console = Console(file=io.StringIO(), width=80)
-    console.print(result_table(result))
+    console.print(rows_table(result_rows(result)))
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 

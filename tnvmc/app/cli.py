@@ -114,9 +114,9 @@ def _compare(options: argparse.Namespace) -> int:
 )
 def _exact(options: argparse.Namespace) -> None:
     from tnvmc.app.exact import exact_text
-    from tnvmc.report.live import work
+    from tnvmc.report.live import working
 
-    with work():
+    with working():
         told = exact_text(Path(options.file), options.overrides, options.sector)
     print(told)
 
@@ -144,7 +144,7 @@ def _exact(options: argparse.Namespace) -> None:
 def _measure(options: argparse.Namespace) -> None:
     from tnvmc.app.measure import Asked, measure_run
     from tnvmc.estimate.diagnostic import Diagnostic
-    from tnvmc.report.live import told_in_logs, work
+    from tnvmc.report.live import told_in_logs, working
     from tnvmc.report.observables import print_observables
 
     with termination_as_exception():
@@ -153,7 +153,7 @@ def _measure(options: argparse.Namespace) -> None:
             tuple(options.operators), tuple(options.overrides), options.direct, options.enumerate,
         )  # fmt: skip
         told: list[Diagnostic] = []
-        with told_in_logs(), work():
+        with told_in_logs(), working():
             found = measure_run(options.folder, asked, told.append)
     print_observables(found, options.folder, told)
 
@@ -174,7 +174,7 @@ def _converge(options: argparse.Namespace) -> None:
     from dataclasses import replace
 
     from tnvmc.app.converge import converge_run
-    from tnvmc.report.live import told_in_logs, work
+    from tnvmc.report.live import told_in_logs, working
     from tnvmc.settings.problems import ConfigError
     from tnvmc.shown import line
     from tnvmc.trust.finished_run import diagnostics_of
@@ -183,7 +183,7 @@ def _converge(options: argparse.Namespace) -> None:
         when = {"auto": None, "yes": True, "no": False}[options.double_layer]
         if options.double_chi and when is False:
             raise ConfigError("--double-chi needs a double layer; omit --double-layer no")
-        with told_in_logs(), work():
+        with told_in_logs(), working():
             scan, result = converge_run(
                 options.folder, options.chi, options.n_samples, options.double_chi or when
             )

@@ -85,7 +85,7 @@ class RunConsole:
 
     def result(self, result: Mapping[str, Any]) -> None:
         """Print the final table and the diagnostics below it, from the content of result.json."""
-        self.console.print(result_table(result))
+        self.console.print(rows_table(result_rows(result)))
         self._check_output()
         for diagnostic in diagnostics_of(result):
             self.say(line(diagnostic))
@@ -110,12 +110,11 @@ class RunConsole:
 
 
 def embedding_text(operator: Operator, bonds: Bonds = "open") -> str:
-    """Say in a line how a lattice lies on the grid of a PEPS and what that costs; empty on a plain
-    grid.
+    """Say in a line how a lattice lies on the grid of a PEPS; empty on a plain grid.
 
     "embedding: 12 sites on 4 x 4, 4 vacant; 12 bonds of D, 12 of dimension 1; terms: 12 on bonds of
-    D, 5 in windows of two rows, 0 beyond".  Terms beyond are carried row by row where they are
-    measured, and take contractions of the whole network where a move of them is tried.
+    D, 5 in windows of two rows, 0 beyond".  Moves of terms beyond take contractions of the whole
+    network.
     """
     found = embedding(operator.lattice, bonds)
     n_rows, n_cols = found.shape
@@ -125,9 +124,8 @@ def embedding_text(operator: Operator, bonds: Bonds = "open") -> str:
     vacant = f", {found.n_vacant} vacant" if found.n_vacant else ""
     closing = n_rows if found.rings else 0
     narrow = 2 * n_rows * n_cols - n_rows - n_cols + closing - len(found.bonds)
-    joined = f"{len(found.bonds)} bonds of D" + (
-        f", {closing} of them close rings" if closing else ""
-    )
+    joined = f"{len(found.bonds)} bonds of D"
+    joined += f", {closing} of them close rings" if closing else ""
     joined += f", {narrow} of dimension 1" if narrow else ""
     by_contraction = f"{far} beyond, by contractions of the whole network" if far else "0 beyond"
     return (
@@ -144,51 +142,34 @@ def headline(
 ) -> str:
     """Say in a line what a run does, from its completed settings.
 
-    Args:
-        settings: completed.
-        operator: the Hamiltonian.
-        n_params: number of parameters.
-        counted: "sharing" of result.json, where tensors are shared.
+    `counted` is "sharing" of result.json, where tensors are shared.
     """
     rows, _ = operator.lattice.shape
     size = f"{operator.n_sites} sites" if rows == 1 else operator.lattice.size
     chosen, stages = settings.ansatz, stages_of(settings)
     sizes = ", ".join(str(D) for D in dict.fromkeys(stage.D for stage in stages) if D)
-    kind = " x ".join(_named(each) for each in chosen.factors.values()) or chosen.kind
+    factors = [f"{each.kind}{f' D={each.D}' if each.D else ''}" for each in chosen.factors.values()]
+    kind = " x ".join(factors) or chosen.kind
     state = " ".join([kind, *([f"D={sizes}"] if sizes else []), str(chosen.dtype)])
     if summed := symmetries_text(chosen.model_dump(), counted):
         state += f", {summed}"
-    number = f"{n_params} parameters{parameters_text({'sharing': counted})}"
+    start, D, before = chosen.init, stages[0].D, (start_described(chosen.init) or {}).get("D")
+    if before and D and before != D:
+        start += f" ({'cut' if before > D else 'grown'} from D = {before})"
+    if chosen.init_noise is not None:
+        start += f" with noise of {chosen.init_noise:g}"
     steps = f"{sum(stage.settings.optimizer.steps for stage in stages)} steps"
     if settings.optimizer.seconds:
         steps = f"{settings.optimizer.seconds:g} s"
     return (
         f"{operator.name}, {operator.lattice.kind} {size} {operator.lattice.boundary}; {state}, "
-        f"{number} from {chosen.init}{_resized(chosen.init, stages[0].D)}"
-        f"{_noisy(chosen.init_noise)}; {settings.optimizer.kind}, "
+        f"{n_params} parameters{parameters_text({'sharing': counted})} from {start}; "
+        f"{settings.optimizer.kind}, "
         + (f"{steps} in {len(stages)} stages" if settings.stage else steps)
         + "".join(f"; {part}" for part in sampling_parts(settings.sampler.model_dump()))
         + ("" if settings.run.device == "cpu" else f"; {describe(settings.run.device)}")
         + (f"; {in_use().size} ranks" if in_use().size > 1 else "")
     )
-
-
-def _resized(init: str, D: int | None) -> str:
-    """Say that a start was of another D."""
-    before = (start_described(init) or {}).get("D")
-    if before is None or D is None or before == D:
-        return ""
-    return f" ({'cut' if before > D else 'grown'} from D = {before})"
-
-
-def _noisy(noise: float | None) -> str:
-    """Say that a start has noise."""
-    return "" if noise is None else f" with noise of {noise:g}"
-
-
-def _named(state: Any) -> str:
-    """Kind and bond dimension of a state of a product."""
-    return f"{state.kind} D={state.D}" if state.D else str(state.kind)
 
 
 def stage_line(record: Mapping[str, Any], n_sites: int) -> str:
@@ -211,11 +192,6 @@ def nothing_to_do(result: Mapping[str, Any]) -> str:
     return f"nothing to do: the {stopped} ended it after {steps} steps"
 
 
-def result_table(result: Mapping[str, Any]) -> Any:
-    """Make the final table from the content of result.json."""
-    return rows_table(_rows(result))
-
-
 def rows_table(rows: Iterable[tuple[str, str]]) -> Any:
     """Make a table of names and values for a terminal."""
     from rich import box
@@ -229,8 +205,11 @@ def rows_table(rows: Iterable[tuple[str, str]]) -> Any:
     return table
 
 
-def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield names and values as text; what is not known, apart from the reference, is left out."""
+def result_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the rows of the final table from the content of result.json.
+
+    What is not known, apart from the reference, is left out.
+    """
     energy, exact = result["energy_per_site"], result["exact_energy_per_site"]
     shown = "not finite"
     if energy is not None:
@@ -249,12 +228,9 @@ def _rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield result["exact_method"] or "exact", known
     if result["relative_error"] is not None:
         signed = result.get("signed_error", result["relative_error"])
-        yield "relative error", f"{signed:.2e} +- {_error(result['relative_error_error'])}"
+        error = result["relative_error_error"]
+        yield "relative error", f"{signed:.2e} +- {'unknown' if error is None else f'{error:.1e}'}"
     if result["variance"] is not None:
         yield "variance per site", f"{result['variance'] / result['n_sites']:.3e}"
     yield from measured_numbers(result, ("v_score", *DRAWS, "n_samples"))
     yield "walltime", duration(result["wall_time_s"])
-
-
-def _error(error: float | None) -> str:
-    return "unknown" if error is None else f"{error:.1e}"

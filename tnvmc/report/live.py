@@ -23,10 +23,7 @@ COMPILING = "compiling kernels for {}, once for this version: 20 to 40 s"
 _DROPPED_FIRST = ("worth", "rel.err", "acc", "var/N")
 _BAR, _TIME, _PERCENT = 8, 7, 4  # widths of columns
 _BETWEEN_PICTURES = 0.25  # seconds between two of a notebook
-_FIRST_LINES, _LAST_LINES = (
-    5.0,
-    80.0,
-)  # seconds between two lines of a log, doubled from one to the next
+_FIRST_LINES, _LAST_LINES = 5.0, 80.0  # seconds between lines of a log, twice the last each time
 
 
 class Output:
@@ -73,8 +70,8 @@ _in_logs = False  # whether compilations and phases are told where nobody looks
 
 @contextmanager
 def told_in_logs() -> Iterator[None]:
-    """Say on standard output what `compiling` and `working` show, wherever it goes, inside the
-    block.
+    """Say on standard output what `compiling` and `working` show inside the block, wherever it
+    goes.
     """
     global _in_logs
     before, _in_logs = _in_logs, True
@@ -130,9 +127,7 @@ class Bar:
             self._progress.stop()
 
     def begin(self, numbers: str, total: float | None) -> None:
-        """Begin from nothing, with a new estimate of the time; without a total the bar moves to and
-        fro.
-        """
+        """Begin from nothing, with a new estimate of the time; without one it moves to and fro."""
         self._progress.reset(self._task, numbers=self._fitting([numbers]))
         self._progress.tasks[0].total = total  # what Rich takes None for is "as before"
         self._draw_now_and_then()
@@ -143,9 +138,7 @@ class Bar:
         self._draw_now_and_then()
 
     def _fitting(self, numbers: Sequence[str]) -> str:
-        """Numbers in a line that leaves the other columns their places; the first one is always
-        shown.
-        """
+        """Numbers in a line that leaves the other columns room; the first is always shown."""
         count = 2 * len(f"{self._total:.0f}") + 1 if self._counts else _PERCENT
         room, kept = self._console.width - count - _BAR - _TIME - 3, list(numbers)
         for name in _DROPPED_FIRST:
@@ -229,19 +222,13 @@ def steps(steps: int, n_sites: int) -> Iterator[Callable[[StepRecord], None]]:
 
 
 @contextmanager
-def work() -> Iterator[None]:
-    """Show the phases of what is computed inside the block."""
-    with working(console_on(Output(sys.stdout))):
-        yield
+def working(console: Any = None, *, begun: bool = False) -> Iterator[None]:
+    """Show the phases of what a block computes: in a bar, or in logs by a line now and then.
 
-
-@contextmanager
-def working(console: Any, *, begun: bool = False) -> Iterator[None]:
-    """Show the phases of what is computed inside the block: in a bar, or in logs by a line now and
-    then.
-
-    `begun` is whether a line has said already that something is computed.
+    `console` is standard output where none is given; `begun` is whether a line has said already
+    that something is computed.
     """
+    console = console or console_on(Output(sys.stdout))
     if not can_show(console):
         with watched(Lines(console, begun).show if _in_logs else None):
             yield
@@ -262,12 +249,7 @@ def working(console: Any, *, begun: bool = False) -> Iterator[None]:
 
 def step_numbers(record: StepRecord, n_sites: int, exact: float | None = None) -> list[str]:
     """Write what a step shows: energy with its error, variance, acceptance, what its samples are
-    worth if less.
-
-    Args:
-        record: of the step.
-        n_sites: energies are shown per site.
-        exact: the total energy to compare with.
+    worth if less.  Energies are per site; `exact` is the total to compare with.
     """
     n = n_sites
     parts = [

@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.trust.finished_run import final_D, measured_chi
-
-_DIGITS = 10
-"""Significant digits of an energy without error (an enumeration)."""
 
 
 class NotInVarBench(ValueError):
     """A result that the dataset has no table for."""
 
 
-@dataclass(frozen=True)
-class _Model:
+class _Model(NamedTuple):
     """How a model of ours is written there."""
 
     folder: str
@@ -59,8 +56,11 @@ def varbench_row(result: Mapping[str, Any]) -> str:
         raise NotInVarBench("VarBench: the measured energy is not finite")
     energy = unit * result["energy"]
     sigma = unit * (result["energy_error"] or 0.0)
+    digits = f"{energy:.10g}"
+    if sigma:
+        digits = f"{energy:.{max(0, 2 - math.floor(math.log10(sigma)))}f}"
     row = {
-        "Energy": _rounded(energy, sigma),
+        "Energy": digits,
         "Sigma": f"{sigma:.2g}" if sigma else "",
         "Energy Variance": f"{unit**2 * result['variance']:.5g}",
         "DOF": str(result["n_sites"]),
@@ -71,24 +71,23 @@ def varbench_row(result: Mapping[str, Any]) -> str:
     widths = [max(map(len, column)) for column in row.items()]
     lines = [row.keys(), ["-" * width for width in widths], row.values()]
     table = ["| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in lines]
-    name = _file(result["config"]["lattice"], result["n_sites"])
-    if name is None:
-        return "\n".join(table)
-    tail = ""
-    if model.parameter is not None:
-        tail = f"_{couplings[model.parameter] / couplings[model.unit]:g}"
-    return "\n".join([f"{model.folder}/{name}{tail}.md", "", *table])
+    if name := _file(result["config"]["lattice"], result["n_sites"]):
+        if model.parameter is not None:
+            name += f"_{couplings[model.parameter] / couplings[model.unit]:g}"
+        table = [f"{model.folder}/{name}.md", "", *table]
+    return "\n".join(table)
 
 
 def _model(result: Mapping[str, Any]) -> tuple[_Model, dict[str, float]]:
     """Find the model of a result and its couplings, or complain."""
-    couplings = dict(result["config"]["hamiltonian"])
+    couplings, lattice = dict(result["config"]["hamiltonian"]), result["config"]["lattice"]
     name = couplings.pop("model")
-    varying = [key for key, value in couplings.items() if isinstance(value, list)]
     model, why = _MODELS.get(name), ""
+    lengths = np.ravel(lattice["shape"]).tolist()
+    rings = {"open": [], "cylinder": lengths[-1:]}.get(lattice.get("boundary", "open"), lengths)
     if model is None:
         why = f"has no table for the model '{name}': of ours it holds heisenberg, j1j2 and tfim"
-    elif varying:
+    elif varying := [key for key, value in couplings.items() if np.ndim(value)]:
         why = f"has uniform couplings only; {varying[0]} is a list here"
     elif name == "xxz" and couplings["Jz"] != couplings["J"]:
         why = (
@@ -97,7 +96,7 @@ def _model(result: Mapping[str, Any]) -> tuple[_Model, dict[str, float]]:
         )
     elif couplings[model.unit] <= 0:
         why = f"measures energies in {model.unit} > 0; it is {couplings[model.unit]} here"
-    elif name == "tfim" and _frustrating_ring(result["config"]["lattice"]):
+    elif name == "tfim" and any(length % 2 and length > 2 for length in rings):
         why = (
             "has antiferromagnetic couplings, which on a periodic lattice of odd length is another "
             "model than our ferromagnetic one"
@@ -107,33 +106,18 @@ def _model(result: Mapping[str, Any]) -> tuple[_Model, dict[str, float]]:
     return model, couplings
 
 
-def _frustrating_ring(lattice: Mapping[str, Any]) -> bool:
-    """Tell whether a direction with periodic boundary has an odd number of sites."""
-    boundary = lattice.get("boundary", "open")
-    shape = lattice["shape"]
-    lengths = shape if isinstance(shape, list) else [shape]
-    rings = {"open": [], "cylinder": lengths[-1:], "periodic": lengths}[boundary]
-    return any(length % 2 and length > 2 for length in rings)
-
-
-def _rounded(energy: float, sigma: float) -> str:
-    """Write an energy with one digit more than two of its error."""
-    if not sigma:
-        return f"{energy:.{_DIGITS}g}"
-    return f"{energy:.{max(0, 2 - math.floor(math.log10(sigma)))}f}"
-
-
 def _method(result: Mapping[str, Any]) -> str:
-    config, measure, D = result["config"], result["config"].get("measure", {}), final_D(result)
-    chi, names = measured_chi(result), measure.get("symmetrise")
-    details = [f"D = {D}"] if D else []
-    details += [f"chi = {chi}"] if chi else []
-    ansatz = config["ansatz"]
-    names = names or ansatz.get("symmetrise")
-    details += [f"symmetrised: {', '.join(names)}"] if names else []
-    characters = ansatz.get("characters") or {}
-    details += [f"{name}: {chi:+d}" for name, chi in characters.items()]
-    kind = ansatz["kind"]
+    config = result["config"]
+    ansatz, kind = config["ansatz"], config["ansatz"]["kind"]
+    parts = {
+        "D = ": final_D(result),
+        "chi = ": measured_chi(result),
+        "symmetrised: ": ", ".join(
+            config.get("measure", {}).get("symmetrise") or ansatz.get("symmetrise") or ()
+        ),
+    }
+    details = [f"{what}{value}" for what, value in parts.items() if value]
+    details += [f"{name}: {chi:+d}" for name, chi in (ansatz.get("characters") or {}).items()]
     name = kind.upper() if kind in ("peps", "mps") else kind.replace("_", " ").replace("mps", "MPS")
     if kind in NETWORKS:
         name = NETWORKS[kind].name

@@ -74,7 +74,7 @@ def steps_shown(
 def work_shown(progress: bool) -> AbstractContextManager[None]:
     """Show what a block computes, where asked for; compilations are told of anyway."""
     host.announce_compilation(_compiling)
-    return _live().work() if progress else nullcontext()
+    return _live().working() if progress else nullcontext()
 
 
 def _compiling(dtype: str) -> None:
