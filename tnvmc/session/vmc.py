@@ -78,12 +78,10 @@ class VMC:
             that of the sampler, of `configs` or of the operator's Hilbert space, else 0.
         moves: of Markov chains: names out of "flips", "exchanges", "pair_flips", "terms", or a
             table by patch; by default those that fit the operator (`moves_for`).
-        orthogonal_to: states that this one is kept orthogonal to, each as the VMC that found it:
-            level k with the k - 1 below it.
+        orthogonal_to: states that this one is kept orthogonal to, each as the VMC that found it.
         penalty: energy of a full overlap with one of them, above the gap; by default
             `orthogonal.largest_change_by_a_site`.
-        device: "cpu", "gpu" or "auto"; by default where theta lies.  All arrays of the run live
-            there; only the records of steps come back.
+        device: "cpu", "gpu" or "auto", where all arrays of the run live; by default where theta is.
         comm: of mpi4py, whose ranks share the work; all of them make the same calls, rank 0 leads.
 
     What is made of the arguments is `method`; all that changes from step to step is `state`, and
@@ -91,9 +89,7 @@ class VMC:
     uninterrupted one bit for bit, but where the schedule looks at the clock.
 
     Raises:
-        ValueError: two lattices; theta of a wrong shape or not finite; a real wave function for a
-            complex Hamiltonian; moves for a sampler that makes none; tensors that are shared, with
-            `orthogonal_to`; see also `sector_of`, `check_configs`, `moves_for`.
+        ValueError, TypeError: parts that do not fit each other; see `session.arguments`.
         OptimisationFailed: (from `run`) energies that stay infinite or undefined.
     """
 
@@ -206,9 +202,7 @@ class VMC:
             FolderError: `out` holds another run, which stays as it is; see `tnvmc.app.recording`.
 
         Warns:
-            UnreliableWarning: at the end, for each code of `tnvmc.trust.energies.of_steps`.  For it
-                sectors of up to 65,536 states are diagonalised, once for an operator, where that is
-                expected to take less than a tenth of the run.
+            UnreliableWarning: at the end, as `tnvmc.trust.energies.of_steps` says.
         """
         steps, n_sites = whole("VMC.run", "steps", steps, 0), self.operator.n_sites
         callbacks, stop = arguments.as_callbacks(callback), False
@@ -282,8 +276,7 @@ class VMC:
             NotSymmetric: the Hamiltonian or the state lacks a symmetry.
 
         Warns:
-            UnreliableWarning: for each of its `diagnostics` that is a warning or an error; see
-                `tnvmc.trust.energies.judged`.
+            UnreliableWarning: for each of its `diagnostics` that is a warning or an error.
         """
         plan = MeasurementPlan(n_samples, chi, n_burn, n_thin, names_of(symmetries), sampler)
         recorded: Any = nullcontext(lambda measured: judged(measured, self.method.orthogonal_to))

@@ -55,7 +55,13 @@ MOST_ELEMENTS = 512
 
 def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
     """Make the wave function of the [ansatz] and [contraction] sections."""
-    state, chosen = _unsymmetrised(settings, operator), settings.ansatz
+    chosen = settings.ansatz
+    if chosen.factors:
+        first, second = (_state(settings, each, operator) for each in chosen.factors.values())
+        with errors_of("ansatz"):
+            state: Ansatz = ProductOfStates(first, second, chosen.sweeps)
+    else:
+        state = _state(settings, chosen, operator)
     if not chosen.symmetrise:
         return state
     with errors_of("ansatz.symmetrise"):
@@ -76,16 +82,6 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
                 "the ground state, or = 1 for the lowest state that has +1"
             )
         return Symmetrised(state, group)
-
-
-def _unsymmetrised(settings: Settings, operator: Operator) -> Ansatz:
-    """The wave function itself, before it is summed over symmetries."""
-    ansatz = settings.ansatz
-    if not ansatz.factors:
-        return _state(settings, ansatz, operator)
-    first, second = (_state(settings, each, operator) for each in (ansatz.first, ansatz.second))
-    with errors_of("ansatz"):
-        return ProductOfStates(first, second, ansatz.sweeps)
 
 
 _NOISE = 1  # sets these random numbers apart from those of a random start, which has the seed alone
@@ -119,32 +115,33 @@ def _start(settings: Settings, operator: Operator, ansatz: Ansatz) -> Array:
 
 def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
     """Make one wave function, of the [contraction] section where it is contracted."""
-    lattice, local_dim = operator.lattice, operator.local_dim
     if ansatz.is_network:
         return _network(ansatz, operator, settings.sampler.magnetisation)
-    dtype = ansatz.dtype or default_dtype(operator)
-    if ansatz.kind == "jastrow":
-        return Jastrow(lattice, dtype=dtype, local_dim=local_dim)
-    if ansatz.kind == "dimer":
-        return DimerCovering(lattice, pairs_of(lattice), local_dim, dtype)
-    if ansatz.kind == "product":
-        return ProductState(lattice, local_dim, dtype)
-    assert ansatz.D is not None
-    if ansatz.kind == "periodic_mps":
-        return PeriodicMPS(lattice, ansatz.D, dtype, local_dim)
-    if ansatz.kind == "mps" and lattice.shape[0] != 1:
-        raise ValueError(
-            f"ansatz.kind = 'mps': needs a lattice of one row, this one has {lattice.shape[0]}; "
-            "take kind = 'peps', or lattice.kind = 'chain'"
-        )
-    contraction, shared, bonds = settings.contraction, None, ansatz.bonds
-    chi = contraction.chi
-    most = default_chi(ansatz.D) if chi == "auto" else chi
+    lattice, local_dim = operator.lattice, operator.local_dim
+    D, dtype = ansatz.D, ansatz.dtype or default_dtype(operator)
+    match ansatz.kind:
+        case "jastrow":
+            return Jastrow(lattice, dtype=dtype, local_dim=local_dim)
+        case "dimer":
+            return DimerCovering(lattice, pairs_of(lattice), local_dim, dtype)
+        case "product":
+            return ProductState(lattice, local_dim, dtype)
+        case "periodic_mps":
+            return PeriodicMPS(lattice, D, dtype, local_dim)
+        case "mps" if lattice.shape[0] != 1:
+            raise ValueError(
+                f"ansatz.kind = 'mps': needs a lattice of one row, this one has {lattice.shape[0]}"
+                "; take kind = 'peps', or lattice.kind = 'chain'"
+            )
+    chi, shared, bonds = settings.contraction.chi, None, ansatz.bonds
     if ansatz.sharing:
         with errors_of("ansatz.sharing"):
             shared = sharing(operator, bonds=bonds, edge=ansatz.edge, period=ansatz.period or 1)
-    scheme = build_scheme(contraction.scheme, most)
-    return PEPS(lattice, ansatz.D, dtype, scheme, local_dim, bonds, shared)
+    scheme: Any = schemes.Exact()
+    if chi is not None and settings.contraction.scheme != "exact":
+        kind = schemes.ZipUp if settings.contraction.scheme == "zipup" else schemes.SRC
+        scheme = kind(chi=default_chi(D) if chi == "auto" else chi)
+    return PEPS(lattice, D, dtype, scheme, local_dim, bonds, shared)
 
 
 def chi_to_measure(settings: Settings, ansatz: Ansatz) -> int | None:
@@ -156,27 +153,21 @@ def chi_to_measure(settings: Settings, ansatz: Ansatz) -> int | None:
     return measured_chi(chi_of(ansatz))
 
 
-def build_scheme(scheme: str | None, chi: int | None) -> Any:
-    """Make what contracts a PEPS: without truncation where there is no chi."""
-    if chi is None or scheme == "exact":
-        return schemes.Exact()
-    return schemes.ZipUp(chi=chi) if scheme == "zipup" else schemes.SRC(chi=chi)
-
-
 def _network(settings: NetworkSettings, operator: Operator, magnetisation: int | None) -> Ansatz:
     """A network with what is done to it on its way to psi; described in its `architecture`."""
-    lattice, keywords = operator.lattice, settings.keywords()
+    kind, dtype, lattice, keywords = settings.kind, settings.dtype, operator.lattice, {}
     try:
         from tnvmc.ansatz.neural.flax import FlaxAnsatz
 
-        module = NETWORKS[settings.kind].load()
+        module = NETWORKS[kind].load()
     except (ImportError, AttributeError) as error:
         raise ValueError(
-            f"ansatz.kind = '{settings.kind}': a network needs JAX and Flax, which cannot be "
-            f"imported here ({error}); try: pip install {PACKAGES}"
+            f"ansatz.kind = '{kind}': a network needs JAX and Flax, which cannot be imported here "
+            f"({error}); try: pip install {PACKAGES}"
         ) from None
     if settings.is_autoregressive:
-        keywords = {"magnetisation": magnetisation, **keywords}
+        keywords["magnetisation"] = magnetisation
+    keywords |= settings.keywords()
     group = symmetry_group(operator, settings.average) if settings.average else None
     signs: Any = None
     hint = "; give ansatz.marshall = true, or leave that symmetry out"
@@ -191,36 +182,33 @@ def _network(settings: NetworkSettings, operator: Operator, magnetisation: int |
         lattice,
         lambda rngs: module(lattice, **keywords, local_dim=operator.local_dim, rngs=rngs),
         local_dim=operator.local_dim,
-        holomorphic=settings.dtype == "complex128",
-        dtype=settings.dtype,
+        holomorphic=dtype == "complex128",
+        dtype=dtype,
         signs=signs,
         group=group,
         freeze=settings.freeze,
-        architecture=plain({"kind": settings.kind, "dtype": settings.dtype, **keywords, **treated}),
+        architecture=plain({"kind": kind, "dtype": dtype, **keywords, **treated}),
     )
 
 
 def build_sampler(settings: Settings, operator: Operator) -> Samples:
     """Make the sampler of the [sampler] section."""
     sampler, threads = settings.sampler, settings.run.threads
-    magnetisation = sector_of(operator, sampler.magnetisation)
-    if sampler.kind == "enumerate":
-        size = Basis(operator.n_sites, operator.local_dim, magnetisation).dimension
-        if size > MAX_CONFIGS:
-            raise ValueError(
-                f"sampler.kind = 'enumerate': {size} configurations of {operator.n_sites} sites, "
-                f"at most {MAX_CONFIGS} are enumerated; take a smaller lattice, or 'metropolis'"
-            )
-        return Enumerate(magnetisation, threads)
+    sector = sector_of(operator, sampler.magnetisation)
+    # VMC begins with another number where it is "auto".
+    n_samples = DEFAULT_SAMPLES if sampler.n_samples == "auto" else sampler.n_samples
     if sampler.kind == "direct":
-        assert sampler.n_samples != "auto"
-        return DirectSampler(
-            sampler.n_samples, magnetisation=magnetisation, threads=threads, chunk=sampler.chunk
+        return DirectSampler(n_samples, magnetisation=sector, threads=threads, chunk=sampler.chunk)
+    if sampler.kind != "enumerate":
+        chains = sampler.model_dump(exclude={"kind", "magnetisation", "n_samples"})
+        return Sampler(**chains, n_samples=n_samples, threads=threads)
+    size = Basis(operator.n_sites, operator.local_dim, sector).dimension
+    if size > MAX_CONFIGS:
+        raise ValueError(
+            f"sampler.kind = 'enumerate': {size} configurations of {operator.n_sites} sites, "
+            f"at most {MAX_CONFIGS} are enumerated; take a smaller lattice, or 'metropolis'"
         )
-    chains = sampler.model_dump(exclude={"kind", "magnetisation"})
-    if sampler.n_samples == "auto":
-        chains["n_samples"] = DEFAULT_SAMPLES  # VMC begins with another number
-    return Sampler(**chains, threads=threads)
+    return Enumerate(sector, threads)
 
 
 RULES: Mapping[str, Any] = {
@@ -300,17 +288,14 @@ class QuantumNumbers:
     def lies_below(self, other: QuantumNumbers, rotations: bool) -> bool:
         """Tell whether the lowest state of these lies no higher than any of the others.
 
-        So it is where the others have these too.  Where the Hamiltonian has all rotations of the
-        spins every multiplet has a state of each smaller |2 Sz|, with the same signs under
+        So it is where the others have these too.  Where the Hamiltonian has all `rotations` of the
+        spins, every multiplet has a state of each smaller |2 Sz|, with the same signs under
         rearranged sites.
         """
-        if self.hold(other):
-            return True
         one, two = self.magnetisation, other.magnetisation
-        inverts = any(inverting for _, inverting in self.characters)
-        if not rotations or one is None or two is None or inverts:
-            return False
-        return abs(one) <= abs(two) and self.characters.items() <= other.characters.items()
+        if rotations and None not in (one, two) and not any(turns for _, turns in self.characters):
+            return abs(one) <= abs(two) and self.characters.items() <= other.characters.items()  # type: ignore[arg-type]
+        return self.hold(other)
 
 
 def quantum_numbers(settings: Settings, operator: Operator) -> QuantumNumbers:

@@ -271,13 +271,16 @@ class Settings(Section):
     @classmethod
     def _with_kinds(cls, data: Any) -> Any:
         """A section without a kind is of the first one, if that has a default."""
-        if not isinstance(data, Mapping):
-            return data
-        filled = {
-            name: _with_kind(data[name], next(iter(kinds)))
-            for name, kinds in SECTIONS.items()
-            if len(kinds) > 1 and name in data and name != "hamiltonian"
+
+        def with_kind(table: Any, kind: str) -> Any:
+            if isinstance(table, list | tuple):
+                return [with_kind(each, kind) for each in table]
+            return {"kind": kind, **table} if isinstance(table, Mapping) else table
+
+        kinds = {
+            name: next(iter(SECTIONS[name])) for name in ("lattice", "ansatz", "optimizer", "stage")
         }
+        filled = {name: with_kind(data[name], kind) for name, kind in kinds.items() if name in data}
         return {**data, **filled}
 
     @property
@@ -296,12 +299,6 @@ class Settings(Section):
     def as_dict(self) -> dict[str, Any]:
         """Give plain nested dicts without the keys that do not apply (None), ready for TOML."""
         return self.model_dump(mode="json", exclude_none=True)
-
-
-def _with_kind(table: Any, kind: str) -> Any:
-    if isinstance(table, list | tuple):
-        return [_with_kind(each, kind) for each in table]
-    return {"kind": kind, **table} if isinstance(table, Mapping) else table
 
 
 def selector(section: str) -> str:

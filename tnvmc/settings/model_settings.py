@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
+import numpy as np
 from annotated_types import Len as Length
 from annotated_types import Predicate
 from pydantic import Field, StrictInt, StrictStr, create_model
@@ -34,7 +35,7 @@ class _Lattice(Section):
     @property
     def sizes(self) -> list[int]:
         """The shape as a list."""
-        return [self.shape] if isinstance(self.shape, int) else list(self.shape)
+        return [int(length) for length in np.ravel(self.shape)]
 
 
 class GridSettings(_Lattice):
@@ -72,11 +73,6 @@ class BondsSettings(_Lattice):
     """A position [x, y] for each site. Distances, S(q) and pictures need them."""
     vacant: list[NonNegative] | None = None
     """Places row × n_cols + column of the grid that have no site."""
-
-    def by_kind(self) -> dict[str, list[tuple[int, int]]]:
-        """Give the pairs of each kind."""
-        kinds = self.bonds if isinstance(self.bonds, dict) else {"nearest": self.bonds}
-        return {kind: [(i, j) for i, j in pairs] for kind, pairs in kinds.items()}
 
 
 LatticeSettings = Annotated[
@@ -197,8 +193,8 @@ def build_lattice(settings: LatticeSettings) -> Lattice:
         return chain(shape[0], settings.boundary)
     if settings.kind == "bonds":
         rows, columns = [1, *shape][-2:]
-        return from_bonds(
-            (rows, columns), settings.by_kind(), settings.coordinates, settings.vacant or ()
-        )
+        bonds = settings.bonds if isinstance(settings.bonds, dict) else {"nearest": settings.bonds}
+        pairs = {kind: [(i, j) for i, j in of_kind] for kind, of_kind in bonds.items()}
+        return from_bonds((rows, columns), pairs, settings.coordinates, settings.vacant or ())
     with errors_of("lattice.shape"):
         return GRIDS[settings.kind](shape[0], shape[1], settings.boundary)
