@@ -235,6 +235,9 @@ def _of_key(
         problem = _of_value(where, table, choices(schema), allowed(model, key))
         hint = _without_quotes(key, table.get(key), schema)
         return replace(problem, hint=hint) if hint else problem
+    if where in ("ansatz.first", "ansatz.second"):
+        why = "its tables first and second make a product; set ansatz.kind = 'product_of_states'"
+        return ConfigProblem(section, "foreign_key", why)
     homes = [name for name in SECTIONS if key in keys(name)]
     if section in homes:
         chosen = selector(section)
