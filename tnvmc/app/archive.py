@@ -26,8 +26,6 @@ from tnvmc.storage.seals import in_toml, sealed_json, sealed_toml, unsealed_json
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.controllers import MeanOfIterates
 
-_COPIED = (HISTORY, OBSERVABLES)
-
 
 def archive_run(path: str | Path, archive: str | Path) -> Path:
     """Write the settings, history, results and measured state of a finished run to another folder.
@@ -51,30 +49,20 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
     state = replace(vmc.state, here=replace(point, optimizer={}), before_update=None)
     state = state.without_controller(MeanOfIterates)
     belongs_to = {**checkpoint.identity(vmc.method), checkpoint.ARCHIVED: True}
-    with disk_errors(archive):
-        archive.mkdir(parents=True, exist_ok=True)
-        for name in _COPIED:
-            if (path / name).is_file():
-                write_atomically(archive / name, read_plain(path / name))
-        write_atomically(archive / CONFIG, _settings(path, archive.name))
-        write_atomically(archive / RESULT, _result(path, archive.name))
-        checkpoint.save(archive / CHECKPOINT, state, belongs_to, run.done, provenance)
-    return archive
-
-
-def _settings(path: Path, out: str) -> bytes:
-    """Give config.toml, sealed, with another folder."""
     text = read_plain(path / CONFIG).decode()
-    found = moved(tomllib.loads(text), Path(out))
-    provenance = in_toml(text)
-    return sealed_toml(tomli_w.dumps(found) + (provenance.as_comment() if provenance else ""))
-
-
-def _result(path: Path, out: str) -> bytes:
-    """Give result.json, sealed, with another folder."""
+    config, sealed = moved(tomllib.loads(text), Path(archive.name)), in_toml(text)
+    settings = tomli_w.dumps(config) + (sealed.as_comment() if sealed else "")
     try:
-        found = unsealed_json(read_plain(path / RESULT).decode())
-        found["config"] = moved(found["config"], Path(out))
+        result = unsealed_json(read_plain(path / RESULT).decode())
+        result["config"] = moved(result["config"], Path(archive.name))
     except (AttributeError, ValueError, KeyError, TypeError):
         raise FolderError(f"{path}: {RESULT} is damaged; measure the run again") from None
-    return sealed_json(found, indent=2)
+    with disk_errors(archive):
+        archive.mkdir(parents=True, exist_ok=True)
+        for name in (HISTORY, OBSERVABLES):
+            if (path / name).is_file():
+                write_atomically(archive / name, read_plain(path / name))
+        write_atomically(archive / CONFIG, sealed_toml(settings))
+        write_atomically(archive / RESULT, sealed_json(result, indent=2))
+        checkpoint.save(archive / CHECKPOINT, state, belongs_to, run.done, provenance)
+    return archive

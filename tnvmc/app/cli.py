@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,20 +54,20 @@ def _make(options: argparse.Namespace, kind: SeriesKind | None) -> int:
     from tnvmc.app.run import resume_run, run_file
     from tnvmc.app.series import make_series, resume_series, series_text
 
-    resumed, file, changes = options.resume, options.file, options.overrides
+    folder, file, changes = options.resume, options.file, options.overrides
     with termination_as_exception():
-        if kind is None:
-            if resumed is None:
-                run_file(file, options.out, changes)
-            else:
-                resume_run(resumed, changes, file)
-            return 0
-        if resumed is None:
+        if kind is not None and folder is None:
             table = make_series(kind, file, options.out, changes)
+        elif kind is not None:
+            table = resume_series(kind, folder, changes, file)
+        elif folder is None:
+            run_file(file, options.out, changes)
+            return 0
         else:
-            table = resume_series(resumed, changes, file, kind)
+            resume_run(folder, changes, file)
+            return 0
     print(f"\n{series_text(table)}")
-    failed = [reason for _, reason in table.left_out if reason.code != "measured_differently"]
+    failed = any(reason.code != "measured_differently" for _, reason in table.left_out)
     return FAILED if failed else 0
 
 
@@ -204,8 +203,8 @@ def _show(options: argparse.Namespace) -> int:
     from tnvmc.report.show import describe
     from tnvmc.series.machine import kind_of_folder
 
-    if kind_of_folder(options.folder) is not None:
-        print(series_text(held_table(options.folder)))
+    if (kind := kind_of_folder(options.folder)) is not None:
+        print(series_text(held_table(kind, options.folder)))
         return 0
     description = describe(options.folder)
     print(description)
@@ -230,40 +229,30 @@ def _show(options: argparse.Namespace) -> int:
     option("--site", metavar="I", type=int, help="site whose correlations are drawn"),
 )  # fmt: skip
 def _plot(options: argparse.Namespace) -> None:
-    from tnvmc.report.plots import plot_runs
+    from tnvmc.app.series import redraw_series
+    from tnvmc.report.plots import PictureError, plot_runs
     from tnvmc.series.machine import kind_of_folder
 
-    if (kind := kind_of_folder(options.folder)) is not None:
-        _plot_series(options, kind.title)
-        return
-    paths = [options.folder, *options.others]
-    written = plot_runs(
-        paths, options.out, options.format, options.what, options.site, options.against
-    )
-    for line in written.left_out:
-        print(line)
-    _tell_pictures(written.files)
-
-
-def _plot_series(options: argparse.Namespace, title: str) -> None:
-    """Draw the pictures of a folder of several runs, which are not those of a run."""
-    from tnvmc.app.series import redraw_series
-    from tnvmc.report.plots import PictureError
-
-    for name in ("others", "what", "against", "site"):
-        if getattr(options, name) not in (None, []):
-            option = "RUNDIR" if name == "others" else f"--{name}"
+    folder, kind = options.folder, kind_of_folder(options.folder)
+    if kind is None:
+        paths, what, site = [folder, *options.others], options.what, options.site
+        written = plot_runs(paths, options.out, options.format, what, site, options.against)
+        for line in written.left_out:
+            print(line)
+        files = written.files
+    else:
+        given = {"RUNDIR": options.others, "--what": options.what, "--against": options.against,
+                 "--site": options.site}  # fmt: skip
+        if unused := [name for name, value in given.items() if value not in (None, [])]:
             raise PictureError(
-                f"{options.folder}: holds {title}, which has pictures of its own, without {option}"
-                f"; draw the runs as tnvmc plot {options.folder}/NAME ..."
+                f"{folder}: holds {kind.title}, which has pictures of its own, without "
+                f"{unused[0]}; draw the runs as tnvmc plot {folder}/NAME ..."
             )
-    _tell_pictures(redraw_series(options.folder, options.out, options.format))
-
-
-def _tell_pictures(files: Sequence[Path]) -> None:
-    names = ", ".join(dict.fromkeys(path.stem for path in files))
-    endings = ", ".join(dict.fromkeys(path.suffix[1:] for path in files))
-    print(f"{names} ({endings}) written to {files[0].parent}")
+        files = redraw_series(kind, folder, options.out, options.format)
+    names, endings = ([*dict.fromkeys(each)] for each in (
+        (path.stem for path in files), (path.suffix[1:] for path in files)
+    ))  # fmt: skip
+    print(f"{', '.join(names)} ({', '.join(endings)}) written to {files[0].parent}")
 
 
 @command(
@@ -286,7 +275,7 @@ def _report(options: argparse.Namespace) -> None:
                 f"{options.folder}: holds {kind.title}, which has a table; omit --out and "
                 "--varbench"
             )
-        print(f"written to {' and '.join(map(str, retabulate_series(options.folder)))}")
+        print(f"written to {' and '.join(map(str, retabulate_series(kind, options.folder)))}")
         return
     if not options.varbench:
         print(f"written to {write_report(options.folder, options.out)}")

@@ -41,8 +41,7 @@ def converge_run(
     Raises:
         FolderError: no finished run there, another process is at it, or it cannot be written.
         StateFileError: a damaged checkpoint, or one that does not fit config.toml.
-        ValueError: a state without chi; a chi or a number of samples below 1; a double layer that
-            was asked for and cannot be had.
+        ValueError: as `VMC.converge`.
     """
     path = Path(path)
     require_finished(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from tnvmc.settings.problems import ConfigError
@@ -26,35 +27,23 @@ def description(file: Path) -> str:
 
 
 def copy_examples(folder: str | Path) -> list[Path]:
-    """Copy the examples into a folder, which is made if it is missing.
+    """Copy the examples into a folder, which is made if it is missing, and give the new files.
 
     Files that are there with the same content stay as they are.
-
-    Args:
-        folder: to write into.
-
-    Returns:
-        The files that were written, in order of their names.
 
     Raises:
         ConfigError: a file of this name with other content is there; then nothing is written.
         OSError: the folder cannot be made or written.
     """
-    target, examples = Path(folder), {file.name: file.read_bytes() for file in example_files()}
-    missing, changed = [], []
-    for name, content in examples.items():
-        path = target / name
-        if not path.exists() and not path.is_symlink():
-            missing.append(name)
-        elif read_plain(path) != content:
-            changed.append(name)
-    if changed:
-        others = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+    places = {Path(folder) / file.name: file.read_bytes() for file in example_files()}
+    held = [path for path in places if os.path.lexists(path)]
+    if changed := [path for path in held if read_plain(path) != places[path]]:
         raise ConfigError(
-            f"{target / changed[0]}{others}: differs from the example, and is not overwritten; "
-            "nothing was copied. Give another folder: tnvmc examples FOLDER"
+            f"{', '.join(map(str, changed))}: differs from the example, and is not overwritten; nothing "
+            "was copied. Give another folder: tnvmc examples FOLDER"
         )
-    target.mkdir(parents=True, exist_ok=True)
-    for name in missing:
-        write_atomically(target / name, examples[name])
-    return [target / name for name in missing]
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    missing = [path for path in places if path not in held]
+    for path in missing:
+        write_atomically(path, places[path])
+    return missing

@@ -17,17 +17,15 @@ from tnvmc.report.plots import FOLDER, PictureError, check_ours, chosen
 from tnvmc.report.show import markdown, plain_text
 from tnvmc.series.kind import Series, SeriesKind, SeriesTable
 from tnvmc.series.machine import (
-    KINDS,
     held_series,
     kind_of_file,
-    kind_of_folder,
     new_series,
     resumed_series,
     write_files,
 )
 from tnvmc.settings.config import Settings
 from tnvmc.settings.problems import ConfigError
-from tnvmc.storage.run_folder import CONFIG, FolderError
+from tnvmc.storage.run_folder import CONFIG
 from tnvmc.storage.seals import sealed_json
 from tnvmc.trust.reference import Reference
 
@@ -76,30 +74,26 @@ def make_series(
 
 
 def resume_series(
-    folder: str | Path,
-    overrides: Sequence[str] = (),
-    file: str | Path | None = None,
-    kind: SeriesKind | None = None,
+    kind: SeriesKind, folder: str | Path, overrides: Sequence[str], file: str | Path | None
 ) -> SeriesTable:
     """Go on with the runs in a folder, by their own settings or those of a file."""
-    kind = kind or _kind(folder)
     return _write(*resumed_series(kind, Path(folder), overrides, file, Runs()))
 
 
-def held_table(folder: str | Path) -> SeriesTable:
+def held_table(kind: SeriesKind, folder: str | Path) -> SeriesTable:
     """Give the table of what the runs in a folder hold now."""
-    return held_series(_kind(folder), Path(folder))[1]
+    return held_series(kind, Path(folder))[1]
 
 
 def redraw_series(
-    folder: str | Path, out: str | Path | None = None, formats: str = ",".join(_FORMATS)
+    kind: SeriesKind, folder: str | Path, out: str | Path | None, formats: str
 ) -> tuple[Path, ...]:
     """Draw the pictures of several runs again, as ``tnvmc plot`` does, from what they hold now.
 
     Raises PictureError for an unknown format, a file in the way, nothing to draw.
     """
     endings = chosen(formats, style.FORMATS, "--format")
-    series, table = held_series(_kind(folder), Path(folder))
+    series, table = held_series(kind, Path(folder))
     files = _pictures(series, table, series.out / FOLDER if out is None else Path(out), endings)
     if not files:
         raise PictureError(f"{folder}: nothing to draw: none of its runs is finished")
@@ -107,9 +101,9 @@ def redraw_series(
     return tuple(files)
 
 
-def retabulate_series(folder: str | Path) -> tuple[Path, ...]:
+def retabulate_series(kind: SeriesKind, folder: str | Path) -> tuple[Path, ...]:
     """Write the table again, as ``tnvmc report`` does."""
-    files = _pages(*held_series(_kind(folder), Path(folder)))
+    files = _pages(*held_series(kind, Path(folder)))
     write_files(files)
     return tuple(files)
 
@@ -117,16 +111,6 @@ def retabulate_series(folder: str | Path) -> tuple[Path, ...]:
 def series_text(table: SeriesTable) -> str:
     """Write what is printed of a table."""
     return plain_text(table, terminal_width())
-
-
-def _kind(folder: str | Path) -> SeriesKind:
-    kind = kind_of_folder(folder)
-    if kind is None:
-        names = ", ".join(f"{each.name}.toml" for each in KINDS)
-        raise FolderError(
-            f"{folder}: holds no several runs to go on with ({names} are all missing)"
-        )
-    return kind
 
 
 def _write(series: Series, table: SeriesTable) -> SeriesTable:
