@@ -39,8 +39,8 @@ def copy_examples(folder: str | Path) -> list[Path]:
     held = [path for path in places if os.path.lexists(path)]
     if changed := [path for path in held if read_plain(path) != places[path]]:
         raise ConfigError(
-            f"{', '.join(map(str, changed))}: differs from the example, and is not overwritten; nothing "
-            "was copied. Give another folder: tnvmc examples FOLDER"
+            f"{', '.join(map(str, changed))}: differs from the example, and is not "
+            "overwritten; nothing was copied. Give another folder: tnvmc examples FOLDER"
         )
     Path(folder).mkdir(parents=True, exist_ok=True)
     missing = [path for path in places if path not in held]
