@@ -20,6 +20,11 @@ from tnvmc.contraction.tensors import BoundaryMPS, Row, Sketch, TableRow
 Array = Any
 
 
+def default_chi(D: int) -> int:
+    """Give the boundary bond dimension used where none is set: 2 D, at least 4."""
+    return max(4, 2 * D)
+
+
 @runtime_checkable
 class Scheme(Protocol):
     """How a row is absorbed into the boundary MPS of the rows before it."""

@@ -18,7 +18,7 @@ from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.jacobian.centered import CenteredJacobian
 from tnvmc.jacobian.cholesky import n_stored, tiles_of
 from tnvmc.jacobian.covariance import Covariance, of_numbers, plus
-from tnvmc.optimize.rule import State
+from tnvmc.optimize.rule import RuleState
 
 Array = Any
 
@@ -57,7 +57,7 @@ LEAST_TRACE = 1e-25
 """Of S; smaller ones vanish in single precision."""
 
 
-def empty(theta: Array) -> State:
+def empty(theta: Array) -> RuleState:
     """State before the first step: a sum of nothing."""
     xp = array_namespace(theta)
     dtype = xp.complex64 if xp.isdtype(theta.dtype, "complex floating") else xp.float32
@@ -81,7 +81,7 @@ def remembered(memory: float, distance: float) -> float:
     return memory * math.exp(-(distance**2))
 
 
-def add(state: State, a: CenteredJacobian, factor: float, theta: Array) -> State:
+def add(state: RuleState, a: CenteredJacobian, factor: float, theta: Array) -> RuleState:
     """Give the state with the covariance (P, P) of one more A, that at `theta`; earlier ones count
     `factor` less.
 
@@ -117,6 +117,6 @@ def in_form_of(found: Array, wanted: Array) -> Array:
     return to_namespace(whole, xp)
 
 
-def effective_steps(state: State) -> float:
+def effective_steps(state: RuleState) -> float:
     """As how many equal ones those of the sum count (Kish)."""
     return float(state["counted"]) ** 2 / float(state["squares"])

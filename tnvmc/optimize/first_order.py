@@ -12,10 +12,11 @@ from tnvmc.backend.arguments import optional_positive, real
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.jacobian.base import Jacobian, is_complex
-from tnvmc.optimize.rule import Info, Rule, State, require_finite
+from tnvmc.optimize.rule import Info, Rule, RuleState, require_finite
 from tnvmc.optimize.solve import least_squares
 
 Array = Any
+Key = tuple[int, int]  # seed, step
 
 RANDOM_PASS = 2**32 - 1
 """Pass index of the random numbers of a rule: the last one, never reached by sampling."""
@@ -31,12 +32,14 @@ class FirstOrder(Rule):
     def __post_init__(self) -> None:
         optional_positive(type(self).__name__, "clip", self.clip)
 
-    def init(self, theta: Array) -> State:
+    def init(self, theta: Array) -> RuleState:
         """Nothing is carried."""
         return {}
 
     @abstractmethod
-    def of_force(self, force: Array, state: State, key: tuple[int, int]) -> tuple[Array, State]:
+    def of_force(
+        self, force: Array, state: RuleState, key: tuple[int, int]
+    ) -> tuple[Array, RuleState]:
         """Give the direction (P,) for a force (P,), and the next state."""
 
     def direction(
@@ -45,9 +48,9 @@ class FirstOrder(Rule):
         jacobian: Jacobian,
         local_energy: Array,
         weight: Array | None,
-        state: State,
+        state: RuleState,
         uniforms_key: tuple[int, int] = (0, 0),
-    ) -> tuple[Array, State, Info]:
+    ) -> tuple[Array, RuleState, Info]:
         """Direction (P,) of the type of theta; see `Rule.direction`.  Reports `force_norm`."""
         xp = array_namespace(theta)
         problem = least_squares(theta, jacobian, local_energy, weight, self.clip)
@@ -62,7 +65,9 @@ class FirstOrder(Rule):
 class GradientDescent(FirstOrder):
     """The force itself: theta -= learning_rate * O^dagger W (E - <E>)."""
 
-    def of_force(self, force: Array, state: State, key: tuple[int, int]) -> tuple[Array, State]:
+    def of_force(
+        self, force: Array, state: RuleState, key: tuple[int, int]
+    ) -> tuple[Array, RuleState]:
         """Give the force."""
         return force, {}
 
@@ -75,7 +80,9 @@ class RandomSign(FirstOrder):
     size of the force, hence a single outlier, plays no part.
     """
 
-    def of_force(self, force: Array, state: State, key: tuple[int, int]) -> tuple[Array, State]:
+    def of_force(
+        self, force: Array, state: RuleState, key: tuple[int, int]
+    ) -> tuple[Array, RuleState]:
         """Give random signs; their numbers have the address (seed, step)."""
         xp, (seed, step), size = array_namespace(force), key, force.shape[0]
         parts = [xp.real(force), xp.imag(force)] if is_complex(force) else [force]
@@ -107,13 +114,15 @@ class Adam(FirstOrder):
                 f"epsilon = {self.epsilon} above 0"
             )
 
-    def init(self, theta: Array) -> State:
+    def init(self, theta: Array) -> RuleState:
         """Both moments, and the number of steps made."""
         xp = array_namespace(theta)
         size = xp.abs(xp.zeros_like(theta))
         return {"first": xp.zeros_like(theta), "second": size, "count": 0}
 
-    def of_force(self, force: Array, state: State, key: tuple[int, int]) -> tuple[Array, State]:
+    def of_force(
+        self, force: Array, state: RuleState, key: tuple[int, int]
+    ) -> tuple[Array, RuleState]:
         """Give the first moment over the root of the second."""
         xp, count = array_namespace(force), state["count"] + 1
         first = self.beta1 * state["first"] + (1 - self.beta1) * force

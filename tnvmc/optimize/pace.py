@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from tnvmc.backend.arguments import positive
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.base import Jacobian
-from tnvmc.optimize.rule import Info, Rule, State
+from tnvmc.optimize.rule import Info, Rule, RuleState
 from tnvmc.optimize.solve import LeastSquares, least_squares
 from tnvmc.optimize.sr import SR
 
@@ -54,7 +54,7 @@ class Paced(Rule):
         for name in ("rate", "gain", "largest"):
             positive("Paced", name, getattr(self, name))
 
-    def init(self, theta: Array) -> State:
+    def init(self, theta: Array) -> RuleState:
         """State of the rule, the rate, the last direction and the slope that it was made with."""
         last = array_namespace(theta).zeros_like(theta)
         return {**_named(self.rule.init(theta)), "rate": self.rate, "last": last, "expected": 0.0}
@@ -65,9 +65,9 @@ class Paced(Rule):
         jacobian: Jacobian,
         local_energy: Array,
         weight: Array | None,
-        state: State,
+        state: RuleState,
         uniforms_key: tuple[int, int] = (0, 0),
-    ) -> tuple[Array, State, Info]:
+    ) -> tuple[Array, RuleState, Info]:
         """Rate times the direction of the rule (P,); see `Rule.direction`."""
         found, after, info = self.rule.direction(
             theta, jacobian, local_energy, weight, _of_rule(state), uniforms_key
@@ -93,7 +93,7 @@ class Paced(Rule):
         """What the rule has not solved."""
         return self.rule.unsolved(info)
 
-    def shortened(self, state: State, factor: float) -> State:
+    def shortened(self, state: RuleState, factor: float) -> RuleState:
         """A rate that does not grow against a limit: less by what a step adds to it, at most.
 
         A limit relative to theta says little of the energy.  A network starts at a small theta,
@@ -103,11 +103,11 @@ class Paced(Rule):
         return {**state, "rate": max(factor, math.exp(-self.gain)) * float(state["rate"])}
 
 
-def _of_rule(state: State) -> State:
+def _of_rule(state: RuleState) -> RuleState:
     return {k.removeprefix(OF_RULE): v for k, v in state.items() if k.startswith(OF_RULE)}
 
 
-def _named(state: State) -> State:
+def _named(state: RuleState) -> RuleState:
     return {f"{OF_RULE}{name}": value for name, value in state.items()}
 
 

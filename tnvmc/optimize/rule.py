@@ -10,7 +10,7 @@ from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.base import Jacobian
 
 Array = Any
-State = Mapping[str, Any]
+RuleState = Mapping[str, Any]
 """What a rule carries from step to step: arrays and numbers by name, ready for a checkpoint."""
 
 Info = dict[str, float | int | str]
@@ -29,7 +29,7 @@ class Rule(Protocol):
     """
 
     @abstractmethod
-    def init(self, theta: Array) -> State:
+    def init(self, theta: Array) -> RuleState:
         """State before the first step."""
 
     @abstractmethod
@@ -39,9 +39,9 @@ class Rule(Protocol):
         jacobian: Jacobian,
         local_energy: Array,
         weight: Array | None,
-        state: State,
+        state: RuleState,
         uniforms_key: tuple[int, int],
-    ) -> tuple[Array, State, Info]:
+    ) -> tuple[Array, RuleState, Info]:
         """Direction (P,) of the type of theta, next state, report.
 
         Args:
@@ -60,7 +60,7 @@ class Rule(Protocol):
         """The rule with S averaged up to so many parameters, where that is left open."""
         return self
 
-    def shortened(self, state: State, factor: float) -> State:
+    def shortened(self, state: RuleState, factor: float) -> RuleState:
         """State after a step of which only this factor < 1 was taken."""
         return state
 

@@ -27,7 +27,7 @@ from tnvmc.jacobian.centered import CenteredJacobian, in_own_units
 from tnvmc.jacobian.covariance import Covariance, of_samples
 from tnvmc.optimize import average
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
-from tnvmc.optimize.rule import Info, Rule, State, require_finite
+from tnvmc.optimize.rule import Info, Rule, RuleState, require_finite
 from tnvmc.optimize.solve import Cholesky, SolveInfo, Solver, least_squares
 
 Array = Any
@@ -103,7 +103,7 @@ class SR(Rule):
             raise ValueError(f"SR: memory = {self.memory} must lie in 0 <= memory < 1")
         one_of("SR", "space", self.space, ("auto", "parameters", "samples"))
 
-    def init(self, theta: Array) -> State:
+    def init(self, theta: Array) -> RuleState:
         """The previous direction where there is momentum, the averaged S where there is memory."""
         state = {"previous": array_namespace(theta).zeros_like(theta)} if self.momentum else {}
         return {**state, **average.empty(theta)} if self._averages(theta) else state
@@ -135,9 +135,9 @@ class SR(Rule):
         jacobian: Jacobian,
         local_energy: Array,
         weight: Array | None,
-        state: State,
+        state: RuleState,
         uniforms_key: tuple[int, int] = (0, 0),
-    ) -> tuple[Array, State, Info]:
+    ) -> tuple[Array, RuleState, Info]:
         """Natural gradient (P,); see `Rule.direction`.
 
         Reports the space, how the system was solved, the weight of clipped samples, and two numbers
@@ -178,8 +178,8 @@ class SR(Rule):
         a: CenteredJacobian,
         residual: Array,
         units: Array | None,
-        state: State,
-    ) -> tuple[Array, str, SolveInfo, State]:
+        state: RuleState,
+    ) -> tuple[Array, str, SolveInfo, RuleState]:
         """Solve (S + shift) x = A^dagger residual with the S of all steps so far, in `units`."""
         xp = array_namespace(theta)
         factor = self.memory

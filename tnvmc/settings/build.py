@@ -19,6 +19,7 @@ from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
 from tnvmc.contraction import schemes
+from tnvmc.contraction.schemes import default_chi
 from tnvmc.lattice.permutations import SymmetryGroup, checkerboard
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.symmetry import check_characters, odd_elements, symmetry_group
@@ -38,7 +39,6 @@ from tnvmc.settings.ansatz_settings import NetworkSettings
 from tnvmc.settings.config import (
     DEFAULT_SAMPLES,
     Settings,
-    default_chi,
     default_dtype,
     measured_chi,
 )

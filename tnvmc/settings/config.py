@@ -58,11 +58,6 @@ class ContractionSettings(Section):
     on, but for `enumerate`."""
 
 
-def default_chi(D: int) -> int:
-    """Give the boundary bond dimension used where none is set: 2 D, at least 4."""
-    return max(4, 2 * D)
-
-
 def measured_chi(chi: int | None) -> int | None:
     """Give the chi of a measurement where none is set: twice that of the steps."""
     return 2 * chi if chi else chi

@@ -11,13 +11,13 @@ from tnvmc.ansatz.initial import sharing_of_start
 from tnvmc.ansatz.peps.sharing import Sharing
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.peps.symmetries import is_easy_plane, is_proven, sharing, signs_are_known
+from tnvmc.contraction.schemes import default_chi
 from tnvmc.limits import Section
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.average import MOST_PARAMETERS
 from tnvmc.settings.config import (
     DEFAULT_SAMPLES,
     Settings,
-    default_chi,
     default_dtype,
     measured_chi,
 )

@@ -95,7 +95,7 @@ def of_samples(found: Measured) -> Iterator[Diagnostic]:
         changed = changed_part(np.asarray(to_host(seen.snapshot.configs)), seen.info.n_walkers)
         drawn = Drawn.of(seen.energy, seen.info.n_walkers, measured.effective_samples, changed)
         keys = ["measure.n_samples", *([] if chi is None else ["measure.chi"])]
-        yield from doubts(replace(drawn, moved=found.moved), tuple(keys))
+        yield from doubts(replace(drawn, moved=found.neighbours_move_by), tuple(keys))
     # A sum over all configurations has no error, but truncated amplitudes are not exact.
     part = seen.off_diagonal_energy
     sigma = _SIGMA * abs(part) if seen.info.exact else measured.energy_error

@@ -117,7 +117,7 @@ class Measured:
     point: Iterate  #: whose parameters were measured; the walkers as they were before
     observation: Observation
     problem: Problem  #: with the ansatz as it was measured
-    moved: float | None = None
+    neighbours_move_by: float | None = None
     """By how many errors configurations that were not drawn move the energy (`neighbours.widened`).
     """
 

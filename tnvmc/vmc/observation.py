@@ -32,16 +32,16 @@ class Observation:
     overlaps: tuple[Overlap, ...] = ()  #: with the states that psi is kept orthogonal to
 
     @property
-    def lowered(self) -> Array:
+    def local_cost(self) -> Array:
         """(M,) what a step lowers the mean of: local energies, and penalties if there are any."""
         return self.local if self.penalty is None else self.local + self.penalty
 
     @cached_property
     def cost(self) -> Estimate:
-        """The mean of `lowered`: the energy, and the penalties."""
+        """The mean of `local_cost`: the energy, and the penalties."""
         if self.penalty is None:
             return self.energy
-        return estimate_samples(self.lowered, self.snapshot.weight, self.info)
+        return estimate_samples(self.local_cost, self.snapshot.weight, self.info)
 
     @property
     def closure_spread(self) -> float | None:

@@ -121,7 +121,7 @@ def _moved(method: Method, state: State, seen: Observation, learning_rate: float
         # BLAS threads that wait for each other took 20 times as long.
         with one_blas_thread(), using_threads(method.sampler.threads):
             direction, optimizer, info = method.rule.direction(
-                here.theta, seen.snapshot.jacobian, seen.lowered, seen.snapshot.weight,
+                here.theta, seen.snapshot.jacobian, seen.local_cost, seen.snapshot.weight,
                 here.optimizer, (method.problem.seed, state.step),
             )  # fmt: skip
     except NonFiniteError:

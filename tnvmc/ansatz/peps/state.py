@@ -29,7 +29,7 @@ from tnvmc.ansatz.protocol import (
 from tnvmc.ansatz.quimb import grid_from_quimb
 from tnvmc.backend.arguments import shortly
 from tnvmc.backend.namespace import to_host
-from tnvmc.contraction.schemes import SRC, Scheme
+from tnvmc.contraction.schemes import SRC, Scheme, default_chi
 from tnvmc.lattice.embedding import Bonds
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.operators.term import Operator
@@ -51,8 +51,8 @@ class PEPS(RowContraction):
         D: bond dimension of the state.
         dtype: "float64", "float32", "complex128" or "complex64".  None: "float64", and "complex128"
             where the Hamiltonian that it is given to (by `VMC`, `initial`) is complex.
-        scheme: how rows are absorbed; by default `SRC(2 * D)`, below which a VMC may stay
-            (`GrowingChi`).
+        scheme: how rows are absorbed; by default `SRC` with chi = 2 D, 4 at least, below which a VMC
+            may stay (`GrowingChi`).
         local_dim: local dimension d.
         bonds: "open", or "periodic" on a cylinder, for rows that are rings: see `peps.rings`, and
             docs/cylinders.md for what they cost.
@@ -86,7 +86,7 @@ class PEPS(RowContraction):
         super().__init__(lattice, D, dtype, local_dim, bonds, sharing)
         if scheme is not None and (isinstance(scheme, type) or not isinstance(scheme, Scheme)):
             raise ValueError(f"PEPS: scheme must be a scheme, as SRC(chi=8), got {shortly(scheme)}")
-        self.scheme: Scheme = SRC(2 * self.D) if scheme is None else scheme
+        self.scheme: Scheme = SRC(default_chi(self.D)) if scheme is None else scheme
         self.scheme_given = scheme is not None
         self._latest = LatestTheta()
         self.starts = KINDS_OF_SHARED if self.shared else KINDS
