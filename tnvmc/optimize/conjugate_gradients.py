@@ -17,8 +17,7 @@ from tnvmc.jacobian.centered import (
     SharedSampleSpace,
     in_sample_space,
 )
-from tnvmc.optimize.rule import NonFiniteError
-from tnvmc.optimize.solve import SolveInfo
+from tnvmc.optimize.rule import NonFiniteError, SolveInfo
 
 Array = Any
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 from tnvmc.backend.namespace import array_namespace
@@ -67,6 +68,18 @@ class Rule(Protocol):
     def unsolved(self, info: Info) -> float | None:
         """Residual of a system that was not solved to its tolerance; None: it was."""
         return None
+
+
+@dataclass(frozen=True)
+class SolveInfo:
+    """How a linear system was solved."""
+
+    method: str  #: "cholesky", "eigh", "cholesky failed, eigh", or "conjugate gradients"
+    shift: float  #: what was added to the diagonal
+    rank: int  #: directions kept
+    condition: float  #: of the shifted matrix on them; a lower bound but for "eigh"
+    residual: float | None = None  #: relative, where the solution is iterated
+    iterations: int | None = None
 
 
 class NonFiniteError(ValueError):

@@ -28,7 +28,7 @@ from tnvmc.jacobian.centered import CenteredJacobian
 from tnvmc.jacobian.cholesky import lower_factor
 from tnvmc.jacobian.covariance import Covariance
 from tnvmc.jacobian.dense import as_base
-from tnvmc.optimize.rule import NonFiniteError, require_finite
+from tnvmc.optimize.rule import NonFiniteError, SolveInfo, require_finite
 
 Array = Any
 
@@ -170,18 +170,6 @@ def _check(theta: Array, jacobian: Jacobian, local_energy: Array, weight: Array 
             "a closure vanished there: raise chi, or go back and use smaller steps"
         )
     return is_complex(sums)
-
-
-@dataclass(frozen=True)
-class SolveInfo:
-    """How a linear system was solved."""
-
-    method: str  #: "cholesky", "eigh", "cholesky failed, eigh", or "conjugate gradients"
-    shift: float  #: what was added to the diagonal
-    rank: int  #: directions kept
-    condition: float  #: of the shifted matrix on them; a lower bound but for "eigh"
-    residual: float | None = None  #: relative, where the solution is iterated
-    iterations: int | None = None
 
 
 class Solver(Protocol):

@@ -27,8 +27,8 @@ from tnvmc.jacobian.centered import CenteredJacobian, in_own_units
 from tnvmc.jacobian.covariance import Covariance, of_samples
 from tnvmc.optimize import average
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
-from tnvmc.optimize.rule import Info, Rule, RuleState, require_finite
-from tnvmc.optimize.solve import Cholesky, SolveInfo, Solver, least_squares
+from tnvmc.optimize.rule import Info, Rule, RuleState, SolveInfo, require_finite
+from tnvmc.optimize.solve import Cholesky, Solver, least_squares
 
 Array = Any
 Space = Literal["auto", "parameters", "samples"]

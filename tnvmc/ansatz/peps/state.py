@@ -51,8 +51,8 @@ class PEPS(RowContraction):
         D: bond dimension of the state.
         dtype: "float64", "float32", "complex128" or "complex64".  None: "float64", and "complex128"
             where the Hamiltonian that it is given to (by `VMC`, `initial`) is complex.
-        scheme: how rows are absorbed; by default `SRC` with chi = 2 D, 4 at least, below which a VMC
-            may stay (`GrowingChi`).
+        scheme: how rows are absorbed; by default `SRC` with chi = 2 D, 4 at least, below which a
+            VMC may stay (`GrowingChi`).
         local_dim: local dimension d.
         bonds: "open", or "periodic" on a cylinder, for rows that are rings: see `peps.rings`, and
             docs/cylinders.md for what they cost.
