@@ -27,7 +27,6 @@ from tnvmc import (
     Exponential,
     GradientDescent,
     History,
-    ImaginaryTime,
     Jastrow,
     NonHermitian,
     Operator,
@@ -115,9 +114,9 @@ WHOLE: list[tuple[Callable[..., Any], str, int | None, bool]] = [
     (StopOnPlateau, "window", 2, False),
     *((partial(measure_observables, RUN), name, 1, True) for name in ("n_samples", "chi")),
     (partial(measure_observables, RUN), "pair_samples", 0, True),
-    (ImaginaryTime, "max_steps", 0, False),
-    (partial(simple_update, MODEL, time=ImaginaryTime(max_steps=1)), "D", 1, False),
-    (partial(simple_update, MODEL, 1, time=ImaginaryTime(max_steps=1)), "seed", 0, False),
+    (partial(simple_update, MODEL, 1), "max_steps", 0, False),
+    (partial(simple_update, MODEL, max_steps=1), "D", 1, False),
+    (partial(simple_update, MODEL, 1, max_steps=1), "seed", 0, False),
     (chain, "length", 1, False),
     (partial(square, 2), "n_cols", 1, False),
     (partial(triangular, 2), "n_cols", 1, False),
@@ -153,9 +152,6 @@ NUMBERS: list[tuple[Callable[..., Any], str, tuple[float, ...], bool]] = [
     ),
     (partial(Cosine, 0.5, steps=5), "end", (-1.0,), False),
     (partial(Exponential, 0.5, steps=5), "end", (0.0, -1.0), False),
-    (ImaginaryTime, "tolerance", (-1.0,), False),
-    (ImaginaryTime, "coupling_factor", (0.0, -1.0), False),
-    (lambda tau: ImaginaryTime((tau,)), "tau", (0.0, -1.0), False),
     (partial(heisenberg, LATTICE), "J", (), False),
     *((partial(xxz, LATTICE), name, (), False) for name in ("J", "Jz")),
     *((partial(j1j2, LATTICE), name, (), False) for name in ("J1", "J2")),
@@ -194,7 +190,6 @@ NAMES: list[tuple[Callable[..., Any], str, Any]] = [
     (lambda ansatz: Symmetrised(ansatz, symmetry_group(MODEL, ["spin"])), "ansatz", LATTICE),
     (partial(Symmetrised, STATE, symmetry_group(MODEL, ["spin"])), "reweight", "no"),
     (partial(MPS, CHAIN, 2), "dtype", ""),
-    (partial(MPS, CHAIN, 2), "boundary", ""),
     (partial(square, 2, 2), "boundary", "Open"),
     (partial(VMC, MODEL, STATE, FEW, theta=RUN.theta), "moves", "exchanges"),
     (partial(VMC, MODEL, STATE, FEW, theta=RUN.theta), "moves", ["swaps"]),
@@ -213,7 +208,6 @@ NAMES: list[tuple[Callable[..., Any], str, Any]] = [
     (partial(RUN.converge, [2, 4]), "double_layer", 8),
     (partial(RUN.converge, [2, 4]), "double_layer", "yes"),
     (partial(RUN.converge, [2, 4]), "double_layer", []),
-    (ImaginaryTime, "tau", 0.3),
     (partial(exact_ground_state, MODEL), "sector", "all"),
     (partial(exact_levels, MODEL), "n_levels", 0),
 ]
@@ -289,7 +283,6 @@ def test_scalars_of_numpy_are_numbers() -> None:
     assert (
         chain(np.int64(4)) == CHAIN and from_bonds(np.int64(4), [(np.int64(0), two)]).n_sites == 4
     )
-    assert ImaginaryTime((half,), max_steps=two).max_steps == 2
     assert exact_ground_state(MODEL, np.int64(2)).sector == 2
     vmc = VMC(MODEL, STATE, FEW, learning_rate=half, seed=np.uint32(3), magnetisation=np.int64(0))
     assert vmc.problem.seed == 3 and len(vmc.run(np.int64(1))) == 1

@@ -60,7 +60,7 @@ _NAMES_OF = {
     "tnvmc.callbacks": ("JsonLines", "StopAfter", "StopOnPlateau"),
     "tnvmc.storage.run_folder": ("FolderError",),
     "tnvmc.ansatz.initial": ("initial_parameters",),
-    "tnvmc.ansatz.peps.starts.simple_update": ("ImaginaryTime", "simple_update"),
+    "tnvmc.ansatz.peps.starts.simple_update": ("simple_update",),
 }  # fmt: skip
 _HOME = {name: (home, name) for home, names in _NAMES_OF.items() for name in names}
 # The lattice and the model bear one name; the model, which is used more, keeps it here.

@@ -102,9 +102,6 @@ def test_vanishing_amplitude_is_no_nan() -> None:
 
 def test_factory_picks_by_boundary() -> None:
     assert isinstance(MPS(chain(6, "periodic"), 4), PeriodicMPS)
-    assert isinstance(MPS(chain(6), 4, boundary="periodic"), PeriodicMPS)
-    with pytest.raises(ValueError, match="boundary must be"):
-        MPS(chain(6), 4, boundary="cylinder")
     with pytest.raises(ValueError, match="one row"):
         MPS(square(2, 3), 4)
     with pytest.raises(ValueError, match="at least 1"):

@@ -178,7 +178,7 @@ def test_the_documentation_names_the_groups_of_parameters() -> None:
     page = (Path(__file__).parents[2] / "docs/networks.md").read_text()
     for kind, network in NETWORKS.items():
         row, *_ = [line for line in page.splitlines() if line.startswith(f"| `{kind}` |")]
-        words = {"output": "complex", "inner": 4, "dense": (4,)}
+        words = {"output": "complex", "dense": (4,)}
         keys = getattr(architectures, f"{network.name}Config").__dataclass_fields__
         keywords = {key: value for key, value in words.items() if key in keys}
 

@@ -24,14 +24,7 @@ from tnvmc.ansatz.metropolis import (
     amplitude_ratio,
     metropolis,
 )
-from tnvmc.ansatz.protocol import (
-    LogAmplitude,
-    Snapshot,
-    SweepInfo,
-    Targets,
-    Walkers,
-    check_start,
-)
+from tnvmc.ansatz.protocol import LogAmplitude, Snapshot, SweepInfo, Targets, Walkers, check_start
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.base import Jacobian

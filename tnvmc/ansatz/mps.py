@@ -96,7 +96,8 @@ class PeriodicMPS(GenericAnsatz):
         for matrix in sites:
             product, log_size = _normalised(product @ matrix, xp)
             log_scale = log_scale + log_size
-        return as_log_amplitude(_trace(product, xp), log_scale)
+        trace = xp.sum(product * xp.eye(self.D, dtype=product.dtype), axis=(1, 2))
+        return as_log_amplitude(trace, log_scale)
 
     def log_derivatives(self, theta: Array, configs: Array) -> Array:
         """O_k(s), dense: (B, P)."""
@@ -132,21 +133,15 @@ class PeriodicMPS(GenericAnsatz):
             yield xp.take(tensors[site, ...], spins, axis=0)
 
 
-def MPS(
-    lattice: Lattice, D: int, boundary: str | None = None, dtype: Any = None
-) -> PeriodicMPS | PEPS:
-    """Make a matrix product state: a PEPS of one row when open, `PeriodicMPS` when periodic.
+def MPS(lattice: Lattice, D: int, dtype: Any = None) -> PeriodicMPS | PEPS:
+    """Make a matrix product state: `PeriodicMPS` on a periodic lattice, else a PEPS of one row.
 
-    `boundary` defaults to the one of the lattice.  An open MPS on more than one row is not
-    offered: use a PEPS there.
+    An open MPS on more than one row is not offered: use a PEPS there.
     """
     require_lattice("MPS", lattice)
     whole("MPS", "D", D)
-    boundary = lattice.boundary if boundary is None else boundary
-    if boundary == "periodic":
+    if lattice.boundary == "periodic":
         return PeriodicMPS(lattice, D, "float64" if dtype is None else dtype)
-    if boundary != "open":
-        raise ValueError(f"MPS: boundary must be 'open' or 'periodic', got {boundary!r}")
     if lattice.shape[0] != 1:
         raise ValueError(
             f"MPS: an open MPS needs a lattice of one row, this one is {lattice.shape}. "
@@ -163,8 +158,3 @@ def _normalised(matrices: Array, xp: Any) -> tuple[Array, Array]:
     size = xp.max(xp.abs(matrices), axis=(1, 2))
     size = xp.where(size == 0, xp.ones_like(size), size)
     return matrices / size[:, None, None], xp.log(size)
-
-
-def _trace(matrices: Array, xp: Any) -> Array:
-    """Traces of matrices (B, D, D)."""
-    return xp.sum(matrices * xp.eye(matrices.shape[1], dtype=matrices.dtype), axis=(1, 2))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
-from tnvmc.ansatz.peps.starts.simple_update import ImaginaryTime, simple_update
+from tnvmc.ansatz.peps.starts.simple_update import simple_update
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.backend.arguments import numeric_type, set_whole
 from tnvmc.backend.namespace import array_namespace
@@ -108,7 +108,7 @@ class ProductState(ClusterProduct):
         """Give theta (P,) for an operator."""
         if kind != "product":
             return super().initial(operator, seed, kind)
-        tensors, _ = simple_update(operator, 1, time=ImaginaryTime(max_steps=0), seed=seed)
+        tensors, _ = simple_update(operator, 1, max_steps=0, seed=seed)
         return np.concatenate([tensor.ravel() for tensor in tensors]).astype(self.dtype)
 
     def basis_state(self, config: Array) -> np.ndarray:

@@ -168,7 +168,7 @@ class AutoregressiveSettings(NetworkSettings):
 
 
 _ONLY_IN_PYTHON = {
-    "activation", "dense", "form", "head", "init_scale", "inner", "kernel", "padding", "pool",
+    "activation", "dense", "form", "head", "init_scale", "kernel", "padding", "pool",
     "pooling", "residual", "stride",
 }  # fmt: skip
 """Arguments of networks that a file does not set."""

@@ -38,13 +38,11 @@ def build(shape: tuple[int, int] = (2, 4), **options: Any) -> PatchedTransformer
     [
         {"patch": (2, 1), "output": "complex"},
         pytest.param(
-            {"patch": 2, "inner": 3, "attention": "linear", "magnetisation": 2},
-            marks=pytest.mark.slow,
+            {"patch": 2, "attention": "linear", "magnetisation": 2}, marks=pytest.mark.slow
         ),
-        pytest.param({"inner": 3, "output": "complex", "layers": 2}, marks=pytest.mark.slow),
         pytest.param({"attention": "linear", "patch": (1, 2)}, marks=pytest.mark.slow),
     ],
-    ids=["softmax", "large, linear, sector", "large", "linear"],
+    ids=["softmax", "linear, sector", "linear"],
 )
 def test_is_autoregressive(options: dict[str, Any]) -> None:
     check_autoregressive(perturbed(build(**options), 0.1))
@@ -52,7 +50,7 @@ def test_is_autoregressive(options: dict[str, Any]) -> None:
 
 @pytest.mark.whole
 def test_norm_is_one_at_twelve_sites() -> None:
-    module = perturbed(build((3, 4), patch=(3, 2), inner=3, output="complex"))
+    module = perturbed(build((3, 4), patch=(3, 2), output="complex"))
     log_psi = np.asarray(jax.jit(module)(all_configs(12)))
     assert abs(np.sum(np.abs(np.exp(log_psi)) ** 2) - 1) < ROUNDING
 
@@ -63,9 +61,8 @@ def test_norm_is_one_at_twelve_sites() -> None:
     [
         {"patch": (1, 2), "output": "complex"},
         pytest.param({"attention": "linear"}, marks=pytest.mark.slow),
-        pytest.param({"inner": 2, "output": "complex", "layers": 2}, marks=pytest.mark.slow),
     ],
-    ids=["softmax, complex", "linear", "large, complex, two layers"],
+    ids=["softmax, complex", "linear"],
 )
 def test_conforms(options: dict[str, Any]) -> None:
     lattice = square(2, 2) if "patch" in options else square(2, 4)
@@ -167,14 +164,6 @@ def test_starts_near_the_uniform_superposition() -> None:
     assert 0 < np.abs(log_psi.imag).max() < 1.5
 
 
-def test_large_patches_cost_as_many_parameters_as_they_have_sites() -> None:
-    def size(patch: tuple[int, int]) -> int:
-        state = nnx.state(build((4, 8), patch=patch, inner=3), nnx.Param)
-        return sum(array.size for array in jax.tree.leaves(state))
-
-    assert size((4, 4)) - size((2, 4)) == 8 * 2 * SMALL["width"]  # a row per site and state
-
-
 @pytest.mark.parametrize(
     "options, message",
     [
@@ -185,7 +174,6 @@ def test_large_patches_cost_as_many_parameters_as_they_have_sites() -> None:
         ({"attention": "soft"}, "attention = 'soft' must be one of softmax, linear"),
         ({"output": "phase"}, "output = 'phase' must be one of real, complex"),
         ({"layers": 0}, "layers = 0 must be an integer >= 1"),
-        ({"inner": -1}, "inner = -1 must be an integer >= 0"),
     ],
 )
 def test_refuses_with_both_values(options: dict[str, Any], message: str) -> None:

@@ -16,7 +16,6 @@ from pydantic import StrictBool, TypeAdapter, ValidationError
 
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.limits import (
-    NonNegative,
     NonNegativeNumber,
     Positive,
     PositiveNumber,
@@ -176,9 +175,6 @@ class PatchedTransformerConfig(WithPatches):
     heads: Positive = 8
     attention: Literal["softmax", "linear"] = "softmax"
     """`linear` stores O(1) numbers for each token."""
-    inner: NonNegative = 0
-    """Units of a small network that predicts the sites of a patch one by one, for large patches;
-    0 predicts a patch at once."""
 
 
 M = TypeVar("M", bound=type)

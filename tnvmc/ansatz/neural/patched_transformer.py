@@ -7,6 +7,7 @@ heads.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -16,11 +17,11 @@ from flax import nnx
 
 from tnvmc.ansatz.neural.architectures import PatchedTransformerConfig, noted
 from tnvmc.ansatz.neural.autoregressive import Autoregressive
-from tnvmc.ansatz.neural.layers import REAL, layer_norm, linear, one_hot, patches_of
+from tnvmc.ansatz.neural.layers import REAL, layer_norm, linear, patches_of
 from tnvmc.lattice.lattice import Lattice
 
 MOST_STATES = 1024
-"""Of a patch that one layer predicts at once; a larger patch wants `inner`."""
+"""Of a patch, which one layer predicts at once."""
 
 HEAD_SCALE = 0.1
 """Of the entries of the last layer, times 1 / sqrt(inputs): |psi|^2 starts nearly uniform."""
@@ -35,13 +36,8 @@ class PatchedTransformer(Autoregressive):
     Patches of b x b sites (or rows x columns), in row-major order, are the tokens: one-hot of their
     d^k states times an embedding matrix, plus sinusoidal positions; then `layers` causal blocks of
     `heads` heads and feed-forward width 4 `width`, normalised before each part (`Block` says why);
-    then a head of d^k logits.  `output = "complex"` adds a phase: the sum over patches
-    of one angle each, from a second head.  `attention = "linear"` stores O(1) numbers for each
-    token.
-
-    `inner = n` is the large patched variant: a gated recurrent unit of n units starts from what the
-    transformer says of a patch and predicts its sites one by one; patches are embedded as the sum
-    of one vector per site and state.  Parameters and logits then grow with k in place of d^k.
+    then a head of d^k logits.  `output = "complex"` adds a phase: the sum over patches of one angle
+    each, from a second head.  `attention = "linear"` stores O(1) numbers for each token.
 
     Called: (B, N) local states -> ln psi (B,), real or complex.  Cost per configuration of T
     patches, to evaluate and to draw, per layer: O(T^2 width + T width^2) with keys and values
@@ -49,14 +45,15 @@ class PatchedTransformer(Autoregressive):
     with tokens of the size of their positions.
 
     Raises:
-        ValueError: patches that do not tile the lattice, a patch of more than 1024 states without
-            `inner`; what `PatchedTransformerConfig` does not know.
+        ValueError: patches that do not tile the lattice, a patch of more than 1024 states; what
+            `PatchedTransformerConfig` does not know.
 
     Source: K. Sprague, S. Czischek, "Variational Monte Carlo with large patched transformers",
     Commun. Phys. 7, 90 (2024), arXiv:2306.03921.  Transformers as quantum states: Y.-H. Zhang, M.
     Di Ventra, PRB 107, 075147 (2023).  Angles: M. Hibat-Allah et al., PRR 2, 023358 (2020).
 
-    It does not know which patches are neighbours, nor periodic boundaries: both are learnt.
+    It does not know which patches are neighbours, nor periodic boundaries: both are learnt.  The
+    sites of a patch are not predicted one by one, as the large variant of the source does.
     """
 
     def __init__(
@@ -69,23 +66,19 @@ class PatchedTransformer(Autoregressive):
         **architecture: Any,
     ) -> None:
         config = PatchedTransformerConfig(**architecture)
-        width, inner = config.width, config.inner
         patches = patches_of("PatchedTransformer", lattice, config.patch_shape)
-        self.n_patches, n_sites = len(patches), len(patches[0])
-        if not inner and local_dim**n_sites > MOST_STATES:
+        if local_dim ** len(patches[0]) > MOST_STATES:
             raise ValueError(
-                f"PatchedTransformer: a patch of {n_sites} sites has {local_dim}^{n_sites} states, "
-                f"more than {MOST_STATES}; take a smaller patch or predict its sites one by one "
-                "(inner = 32)"
+                f"PatchedTransformer: a patch of {len(patches[0])} sites has "
+                f"{local_dim}^{len(patches[0])} states, more than {MOST_STATES}; take a smaller "
+                "patch"
             )
-        sites = tuple((site,) for found in patches for site in found) if inner else patches
-        super().__init__(sites, local_dim=local_dim, magnetisation=magnetisation)
-        self.width = width
-        self.n_parts = n_sites if inner else 1  # tokens of the base class in a patch
+        super().__init__(patches, local_dim=local_dim, magnetisation=magnetisation)
+        self.width = width = config.width
         self.embedding = nnx.Embed(
-            self.n_parts * self.n_states + 1,  # the last row stands before the first patch
+            self.n_states + 1,  # the last row stands before the first patch
             width,
-            embedding_init=nnx.initializers.normal(self.n_parts**-0.5),
+            embedding_init=nnx.initializers.normal(1.0),
             **REAL,
             rngs=rngs,
         )
@@ -93,14 +86,13 @@ class PatchedTransformer(Autoregressive):
             Block(width, config.heads, config.attention, rngs=rngs) for _ in range(config.layers)
         )
         self.norm = layer_norm(width, rngs=rngs)
-        self.inner = Inner(width, inner, local_dim, rngs=rngs) if inner else None
-        self.head = _small(inner or width, self.n_states, rngs)
-        self.angle = (
-            _small(inner or width, self.n_states, rngs) if config.output == "complex" else None
-        )
+        start = nnx.initializers.normal(HEAD_SCALE / width**0.5)
+        small = partial(linear, width, self.n_states, kernel_init=start, rngs=rngs)
+        self.head = small()
+        self.angle = small() if config.output == "complex" else None
 
     def scores(self, configs: jax.Array) -> tuple[jax.Array, jax.Array | None]:
-        """Scores (B, tokens, states), and the sum of the angles of the tokens (B,), by one pass."""
+        """Scores (B, T, states), and the sum of the angles of the tokens (B,), by one pass."""
         features = self._features(configs)
         if self.angle is None:
             return self.head(features), None
@@ -109,96 +101,33 @@ class PatchedTransformer(Autoregressive):
         return self.head(features), jnp.sum(angles, axis=(1, 2))
 
     def _features(self, configs: jax.Array) -> jax.Array:
-        """What the heads see of each token: (B, tokens, width), or (B, tokens, inner)."""
-        batch = configs.shape[0]
-        parts = self.tokens(configs).reshape(batch, self.n_patches, self.n_parts)
-        rows = parts + self.n_states * jnp.arange(self.n_parts)
-        patches = jnp.sum(self.embedding(rows), axis=2)
-        first = jnp.broadcast_to(self._first(), (batch, 1, self.width))
+        """What the heads see of each patch: (B, T, width)."""
+        patches = self.embedding(self.tokens(configs))
+        first = jnp.broadcast_to(self._first(), (len(patches), 1, self.width))
         x = jnp.concatenate([first, patches[:, :-1]], axis=1)
-        x = x + sinusoidal_positions(self.n_patches, self.width)
+        x = x + sinusoidal_positions(self.n_tokens, self.width)
         for block in self.blocks:
             x = block(x)
-        x = self.norm(x)
-        return x if self.inner is None else self.inner(x, parts)
+        normed: jax.Array = self.norm(x)
+        return normed
 
     def _first(self) -> jax.Array:
         """The vector (width,) in place of a patch before the first."""
-        return self.embedding(jnp.array(self.n_parts * self.n_states))
+        return self.embedding(jnp.array(self.n_states))
 
     def initial_cache(self, batch: int) -> Any:
-        """What the blocks, and the network inside a patch, remember before the first token."""
-        blocks = tuple(b.attention.initial_cache(batch, self.n_patches) for b in self.blocks)
-        if self.inner is None:
-            return blocks
-        never_read = jnp.zeros((batch, self.inner.begin.out_features))
-        return blocks, jnp.zeros((batch, self.width)), never_read
+        """What the blocks remember before the first patch."""
+        return tuple(b.attention.initial_cache(batch, self.n_tokens) for b in self.blocks)
 
     def step(self, cache: Any, token_before: jax.Array, t: jax.Array) -> tuple[Any, jax.Array]:
-        """Score token t: see `Autoregressive`; the blocks run once a patch."""
-        row = token_before + self.n_states * ((t - 1) % self.n_parts)
-        before = jnp.where(t == 0, self._first(), self.embedding(row))
-        inner = self.inner
-        if inner is None:
-            cache, x = self._transform(cache, before, t)
-            return cache, self.head(x)
-        blocks, patch, state = cache
-        patch = patch + before  # the embedding of what is drawn of the patch
-
-        def open_patch() -> Any:
-            remembered, x = self._transform(blocks, patch, t // self.n_parts)
-            return remembered, jnp.zeros_like(patch), inner.start(x)
-
-        starts = t % self.n_parts == 0
-        blocks, patch, state = jax.lax.cond(starts, open_patch, lambda: (blocks, patch, state))
-        state = inner.step(state, jnp.where(starts, -1, token_before))
-        return (blocks, patch, state), self.head(state)
-
-    def _transform(self, cache: Any, x: jax.Array, p: jax.Array) -> tuple[Any, jax.Array]:
-        """Take the embedding (B, width) of the patch before patch p through the blocks."""
-        x = x + jnp.asarray(sinusoidal_positions(self.n_patches, self.width))[p]
+        """Take patch t - 1 through the blocks, and score patch t: see `Autoregressive`."""
+        x = jnp.where(t == 0, self._first(), self.embedding(token_before))
+        x = x + jnp.asarray(sinusoidal_positions(self.n_tokens, self.width))[t]
         remembered = []
         for block, before in zip(self.blocks, cache, strict=True):
-            after, x = block.step(before, x, p)
+            after, x = block.step(before, x, t)
             remembered.append(after)
-        return tuple(remembered), self.norm(x)
-
-
-class Inner(nnx.Module):
-    """A gated recurrent unit that goes through the sites of a patch, in row-major order.
-
-    Its first state comes from the transformer; at each site it reads the state of the site before.
-    """
-
-    def __init__(self, width: int, units: int, local_dim: int, *, rngs: nnx.Rngs) -> None:
-        self.local_dim = local_dim
-        self.begin = linear(width, units, rngs=rngs)
-        self.cell = nnx.GRUCell(local_dim, units, **REAL, rngs=rngs)
-
-    def __call__(self, x: jax.Array, parts: jax.Array) -> jax.Array:
-        """States before each site: (B, T, width), digits (B, T, k) -> (B, T k, units)."""
-        nothing = jnp.full((*parts.shape[:2], 1), -1)
-        before = jnp.concatenate([nothing, parts[..., :-1]], axis=2)
-
-        def advance(state: jax.Array, digit: jax.Array) -> tuple[jax.Array, jax.Array]:
-            state = self.step(state, digit)
-            return state, state
-
-        _, states = jax.lax.scan(advance, self.start(x), jnp.moveaxis(before, 2, 0))
-        return jnp.moveaxis(states, 0, 2).reshape(x.shape[0], parts[0].size, -1)
-
-    def start(self, x: jax.Array) -> jax.Array:
-        """First state (..., units) of a patch."""
-        return jnp.tanh(self.begin(x))
-
-    def step(self, state: jax.Array, digit: jax.Array) -> jax.Array:
-        """Next state, after a digit; -1 before the first site."""
-        return self.cell(state, one_hot(digit, self.local_dim))[0]
-
-
-def _small(inputs: int, outputs: int, rngs: nnx.Rngs) -> nnx.Linear:
-    start = nnx.initializers.normal(HEAD_SCALE / inputs**0.5)
-    return linear(inputs, outputs, kernel_init=start, rngs=rngs)
+        return tuple(remembered), self.head(self.norm(x))
 
 
 BASE = 10000.0

@@ -119,7 +119,7 @@ def _colours(operator: Operator) -> np.ndarray:
     """Give 0 or 1 per site (N,): which vector of the product state ordered in the plane it has."""
     if not operator.conserves_magnetisation:
         return np.zeros(operator.n_sites, dtype=np.int64)
-    vectors, _ = start_vectors(operator, "auto", 0)
+    vectors, _ = start_vectors(operator)
     differs: np.ndarray = (np.abs(vectors - vectors[0]) > 0).any(axis=1)
     return differs.astype(np.int64)
 

@@ -134,10 +134,7 @@ class ProductOfStates(_Factors):
     """
 
     def __init__(
-        self,
-        first: Ansatz,
-        second: Ansatz,
-        sweeps: Literal["first", "both"] | None = None,
+        self, first: Ansatz, second: Ansatz, sweeps: Literal["first", "both"] | None = None
     ) -> None:
         _check(first, second)
         one_of("ProductOfStates", "sweeps", sweeps, (None, "first", "both"))

@@ -10,8 +10,8 @@ import pytest
 from tests.drawing import enumerated
 from tests.exact_peps import exact_energy
 from tests.oracles import all_configs, dense_hamiltonian, dense_state, embed
-from tnvmc.ansatz.peps.starts.simple_update import ImaginaryTime, evolved, simple_update
-from tnvmc.ansatz.peps.starts.tensors import bond_sizes, random_positive
+from tnvmc.ansatz.peps.starts.simple_update import evolved, simple_update
+from tnvmc.ansatz.peps.starts.tensors import bond_sizes, product_starts, random_positive
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.contraction.double_layer import log_amplitude
 from tnvmc.contraction.schemes import SRC
@@ -53,16 +53,28 @@ def relative_error(operator, D, exact, **options):
 
 
 @cache
-def heisenberg_4x4(D, **options):
-    return relative_error(models.heisenberg(square(4, 4)), D, EXACT_4X4["heisenberg"], **options)
+def heisenberg_4x4(D):
+    return relative_error(models.heisenberg(square(4, 4)), D, EXACT_4X4["heisenberg"])
+
+
+HOME = "tnvmc.ansatz.peps.starts.simple_update"
+
+
+def begin_from(monkeypatch, name):
+    """Let simple update begin from a product state of another name."""
+    monkeypatch.setattr(
+        f"{HOME}.start_vectors",
+        lambda operator, seed: (product_starts(operator.lattice, operator.local_dim)[name], name),
+    )
 
 
 @pytest.mark.whole
-def test_chain_is_solved_to_the_end():
+def test_chain_is_solved_to_the_end(monkeypatch):
     """No loops: simple update is time-evolving block decimation, exact but for its time step."""
     operator = models.heisenberg(chain(8))
-    time = ImaginaryTime(tau=(0.3, 0.03), tolerance=1e-5, max_steps=400)
-    tensors, info = simple_update(operator, 16, time=time)
+    monkeypatch.setattr(f"{HOME}.TAU", (0.3, 0.03))
+    monkeypatch.setattr(f"{HOME}.TOLERANCE", 1e-5)
+    tensors, info = simple_update(operator, 16, max_steps=400)
     assert info.converged
     assert abs(exact_energy(tensors, operator) - ground_energy(operator)) < 1e-4
 
@@ -99,7 +111,7 @@ def test_order_lies_where_the_model_wants_it():
         (models.j1j2(square(4, 4), J1=0.1, J2=1.0), "row stripes x"),
         (models.tfim(grid, h=1.0), "positive"),
     ):
-        assert simple_update(operator, 1, time=ImaginaryTime(max_steps=1))[1].start == start
+        assert simple_update(operator, 1, max_steps=1)[1].start == start
 
 
 @pytest.mark.whole
@@ -116,12 +128,12 @@ def test_an_easy_axis_leaves_nothing_to_rounding(Jz, D):
 
 
 @pytest.mark.whole
-def test_order_in_the_plane_gains_from_projection():
+def test_order_in_the_plane_gains_from_projection(monkeypatch):
     operator = models.heisenberg(square(3, 4))
-    in_plane, _ = simple_update(
-        operator, 2, start="neel x", time=ImaginaryTime(coupling_factor=1.0)
-    )
-    along_z, _ = simple_update(operator, 2, start="neel z")
+    monkeypatch.setattr(f"{HOME}.COUPLING_FACTOR", 1.0)
+    in_plane, _ = simple_update(operator, 2)
+    begin_from(monkeypatch, "neel z")
+    along_z, _ = simple_update(operator, 2)
     broken = exact_energy(in_plane, operator)
     assert np.isclose(broken, exact_energy(along_z, operator), rtol=1e-3)
     assert exact_energy(in_plane, operator, magnetisation=0) < broken - 0.1
@@ -130,29 +142,30 @@ def test_order_in_the_plane_gains_from_projection():
 
 @pytest.mark.whole
 @pytest.mark.parametrize(("D", "gain"), [(2, 1.15), (4, 1.8)])
-def test_easing_the_ordered_component_gives_a_better_start(D, gain):
+def test_easing_the_ordered_component_gives_a_better_start(D, gain, monkeypatch):
     """Found: 1.46e-2 and 1.21e-2 (D = 2), 8.2e-4 and 4.1e-4 (D = 4)."""
     weakened, _ = heisenberg_4x4(D)
-    plain, _ = heisenberg_4x4(D, time=ImaginaryTime(coupling_factor=1.0))
+    monkeypatch.setattr(f"{HOME}.COUPLING_FACTOR", 1.0)
+    plain, _ = heisenberg_4x4.__wrapped__(D)
     assert 0 < gain * weakened < plain
 
 
-def test_only_neel_order_in_the_plane_of_neighbours_on_a_grid_is_weakened():
+def test_only_neel_order_in_the_plane_of_neighbours_on_a_grid_is_weakened(monkeypatch):
     for operator, start in (
         (models.heisenberg(chain(6)), "neel x"),
         (models.j1j2(square(2, 3), J2=0.2), "neel x"),
+        (models.tfim(square(2, 3)), None),
         (models.heisenberg(square(2, 3)), "neel z"),
-        (models.tfim(square(2, 3)), "auto"),
     ):
-        plain, weakened = (
-            simple_update(
-                operator,
-                2,
-                start=start,
-                time=ImaginaryTime(max_steps=3, coupling_factor=coupling_factor),
-            )[0]
-            for coupling_factor in (1.0, 0.5)
-        )
+        if start:
+            begin_from(monkeypatch, start)
+        else:
+            monkeypatch.undo()
+        found = []
+        for factor in (1.0, 0.5):
+            monkeypatch.setattr(f"{HOME}.COUPLING_FACTOR", factor)
+            found.append(simple_update(operator, 2, max_steps=3)[0])
+        plain, weakened = found
         assert all(np.array_equal(a, b) for a, b in zip(plain, weakened, strict=True))
 
 
@@ -200,23 +213,25 @@ def test_diagonal_gates_form_dimers():
 
 @pytest.mark.whole
 @pytest.mark.parametrize("sites", [(0, 1), (0, 2), (0, 3), (1, 2)])
-def test_one_term_alone_is_projected_out(sites):
+def test_one_term_alone_is_projected_out(sites, monkeypatch):
     """exp(-tau h) for long enough gives the ground state of h, wherever on the plaquette it is."""
     rng = np.random.default_rng(0)
     h = rng.standard_normal((4, 4)) + 1j * rng.standard_normal((4, 4))
     h = h + h.conj().T
     operator = Operator.from_terms(square(2, 2), [(sites, h)])
-    tensors, _ = simple_update(operator, 4, time=ImaginaryTime(max_steps=300, tolerance=1e-12))
+    monkeypatch.setattr(f"{HOME}.TOLERANCE", 1e-12)
+    tensors, _ = simple_update(operator, 4, max_steps=300)
     psi = dense_state(tensors, (2, 2), all_configs(4))
     energy = np.vdot(psi, embed(h, sites, 4) @ psi).real / np.vdot(psi, psi).real
     assert abs(energy - np.linalg.eigvalsh(h)[0]) < 1e-8
 
 
-def test_far_terms_are_fields():
+def test_far_terms_are_fields(monkeypatch):
     up_up = np.diag([1.0, 0.0, 0.0, 0.0])
     pin = np.diag([-1.0, 0.0])
     operator = Operator.from_terms(chain(4), [((0, 3), 5 * up_up), ((0,), 2 * pin), ((3,), pin)])
-    tensors, info = simple_update(operator, 1, start=np.ones((4, 2)))
+    monkeypatch.setattr(f"{HOME}.start_vectors", lambda *_: (np.ones((4, 2)), "even"))
+    tensors, info = simple_update(operator, 1)
     assert "1 terms on 2 sites" in info.notes[0]
     psi = dense_state(tensors, (1, 4), all_configs(4))
     density = np.sum(psi.reshape(2, 4, 2) ** 2, axis=1) / np.sum(psi**2)
@@ -253,20 +268,6 @@ def test_complex_hamiltonians_give_complex_tensors():
     assert info.converged
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"D": 0}, "D must be at least 1"),
-        ({"start": "nele"}, "'nele' is not known"),
-        ({"start": np.ones((3, 2))}, "one vector per site"),
-    ],
-)
-def test_errors(options, message):
-    with pytest.raises(ValueError, match=message):
-        simple_update(models.heisenberg(square(2, 2)), **{"D": 2} | options)
-
-
-@pytest.mark.parametrize("tau", [(), (0.1, -1.0)])
-def test_time_steps_are_positive(tau):
-    with pytest.raises(ValueError, match="time step"):
-        ImaginaryTime(tau=tau)
+def test_errors():
+    with pytest.raises(ValueError, match="D must be at least 1"):
+        simple_update(models.heisenberg(square(2, 2)), 0)

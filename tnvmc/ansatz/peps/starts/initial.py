@@ -9,7 +9,7 @@ import numpy as np
 
 from tnvmc.ansatz.peps.layout import TensorLayout
 from tnvmc.ansatz.peps.sharing import SharedTensors
-from tnvmc.ansatz.peps.starts.simple_update import ImaginaryTime, SimpleUpdateInfo, simple_update
+from tnvmc.ansatz.peps.starts.simple_update import SimpleUpdateInfo, simple_update
 from tnvmc.ansatz.peps.starts.tensors import noisy, random_positive, start_vectors
 from tnvmc.ansatz.protocol import real_state
 from tnvmc.operators.term import Operator
@@ -52,8 +52,9 @@ def from_simple_update(
 
     Entries that are zero get a little noise, which opens bonds that the evolution leaves unused.
     """
-    here, time = _placed(layout, operator), ImaginaryTime(max_steps=max_steps)
-    tensors, info = simple_update(here, layout.D, time=time, seed=seed, bonds=layout.bonds)
+    tensors, info = simple_update(
+        _placed(layout, operator), layout.D, max_steps=max_steps, seed=seed, bonds=layout.bonds
+    )
     rng = np.random.Generator(np.random.PCG64(seed))
     return layout.flatten([noisy(tensor, rng) for tensor in tensors]), info
 
@@ -75,10 +76,9 @@ def _shared_initial(shared: SharedTensors, operator: Operator, seed: int, kind: 
         rng = np.random.Generator(np.random.PCG64(seed))
         parts = [rng.uniform(size=orbit.n_free) for orbit in shared.orbits]
         return np.concatenate([part / np.linalg.norm(part) for part in parts])
+    vectors = np.ones((operator.n_sites, operator.local_dim))
     if operator.conserves_magnetisation:
-        vectors, _ = start_vectors(operator, "auto", seed)
-    else:
-        vectors = np.ones((operator.n_sites, operator.local_dim))
+        vectors, _ = start_vectors(operator)
     parts = []
     for orbit in shared.orbits:
         site = orbit.members[0].site

@@ -11,11 +11,6 @@ restores the rotations about z and lowers the energy far below that of the evolv
 (Heisenberg 4x4, D=4: from 2e-2 above the ground state to 8e-4).  Projection does not improve a
 state with order along z.
 
-During the evolution the coupling of the ordered spin component is multiplied by 0.9
-(`coupling_factor`): the environment of a bond is a product of weights, which leaves fluctuations
-out, and the evolved state tends to be ordered too much.  An empirical choice; figures stand in
-docs/decisions/tried.md.
-
 Products over batches of bonds stay with `numpy.einsum`: opt_einsum has no BLAS for batches, and is
 2 to 30 times slower here.
 """
@@ -36,7 +31,7 @@ from tnvmc.ansatz.peps.starts.vidal_form import (
     update_neighbours,
     update_path,
 )
-from tnvmc.backend.arguments import positive, real, set_whole, whole
+from tnvmc.backend.arguments import whole
 from tnvmc.lattice.embedding import Bonds, embedding
 from tnvmc.operators.spin import spin_matrices
 from tnvmc.operators.term import Operator
@@ -46,38 +41,19 @@ Array = Any
 _FIELD_INTERVAL = 10  # steps between two updates of the mean fields
 
 
-@dataclass(frozen=True)
-class ImaginaryTime:
-    """How a state is evolved in imaginary time, and when that ends.
+TAU = (1.0, 0.3, 0.1)
+"""Time steps, one per stage, in units of one over the largest spread of the eigenvalues of a term.
+The long first ones form dimers; shorter last ones than 0.1 were not found to help."""
 
-    Args:
-        tau: time steps, one per stage, in units of one over the largest spread of the eigenvalues
-            of a term.  The long first ones form dimers; shorter last ones than 0.1 were not found
-            to help.
-        max_steps: limit of the steps of each stage.
-        tolerance: the last stage ends when no weight changes faster than this per unit of time,
-            earlier ones at proportionally more.
-        coupling_factor: factor on the coupling of the x components, where the start is "neel x",
-            the grid has two dimensions and no term goes beyond neighbours; 1 evolves with the
-            operator itself.
+TOLERANCE = 1e-3
+"""The last stage ends when no weight changes faster than this per unit of time, earlier ones at
+proportionally more."""
 
-    Raises:
-        ValueError: no positive time step.
-    """
-
-    tau: tuple[float, ...] = (1.0, 0.3, 0.1)
-    max_steps: int = 100
-    tolerance: float = 1e-3
-    coupling_factor: float = 0.9
-
-    def __post_init__(self) -> None:
-        if np.ndim(self.tau) != 1 or not len(self.tau):
-            raise ValueError(f"ImaginaryTime: tau must be a list of time steps, got {self.tau!r}")
-        for tau in self.tau:
-            positive("ImaginaryTime", "every time step", tau)
-        set_whole(self, {"max_steps": 0})
-        real("ImaginaryTime", "tolerance", self.tolerance, 0.0)
-        positive("ImaginaryTime", "coupling_factor", self.coupling_factor)
+COUPLING_FACTOR = 0.9
+"""On the coupling of the x components, where the start is "neel x", the grid has two dimensions and
+no term goes beyond neighbours.  The environment of a bond is a product of weights, which leaves
+fluctuations out, and the evolved state tends to be ordered too much.  An empirical choice; figures
+stand in docs/decisions/tried.md."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +72,7 @@ def simple_update(
     operator: Operator,
     D: int,
     *,
-    time: ImaginaryTime = ImaginaryTime(),
-    start: str | Sequence[Array] = "auto",
+    max_steps: int = 100,
     seed: int = 0,
     bonds: Bonds = "open",
 ) -> tuple[list[Array], SimpleUpdateInfo]:
@@ -105,15 +80,15 @@ def simple_update(
 
     Terms on one site, on neighbours, and on pairs two bonds apart are evolved; longer ones, and
     those on three sites or more, act as fields from the mean of their other sites.  Gates follow
-    each other forth and back (second order in tau).
+    each other forth and back (second order in the time step).
+
+    The start is the product state ordered in the plane of lowest mean-field energy; a slightly
+    random positive one where the magnetisation is not conserved.
 
     Args:
         operator: the Hamiltonian; its lattice gives the grid of the network and the bonds in use.
         D: bond dimension.
-        time: the time steps, and when to stop.
-        start: "auto" (lowest mean-field energy of product states ordered in the plane; a slightly
-            random positive one where the magnetisation is not conserved), a name of
-            `product_starts`, or one vector (d,) per site.
+        max_steps: limit of the steps of each of three time steps; 0 gives the start.
         seed: of the noise on the start where the magnetisation is not conserved.
         bonds: "periodic" for tensors whose rows are rings.
 
@@ -122,7 +97,7 @@ def simple_update(
         zeros where the state needs less), and how the evolution went.
 
     Raises:
-        ValueError: D below 1, an unknown start.
+        ValueError: D below 1, a negative `max_steps` or seed.
 
     Cost per bond and step: d D^5 and an SVD of (d^2 D) x (d^2 D); per pair two steps apart an SVD
     of d^2 D x d^3 D^3.
@@ -130,14 +105,15 @@ def simple_update(
     Does not bound the energy from above, and leaves loops of the lattice out.
     """
     D, seed = whole("simple update", "D", D), whole("simple update", "seed", seed, 0)
-    vectors, name = start_vectors(operator, start, seed)
-    plan = _plan(operator, bonds, name, time.coupling_factor)
+    max_steps = whole("simple update", "max_steps", max_steps, 0)
+    vectors, name = start_vectors(operator, seed)
+    plan = _plan(operator, bonds, name)
     found = embedding(operator.lattice, bonds)
     state = VidalPEPS.product(found, vectors, D, operator.is_complex)
     n_steps, change, lost = 0, np.inf, 0.0
-    for step_time in time.tau:
+    for step_time in TAU:
         gates = [exponential(batch.matrices, step_time / 2 / plan.scale) for batch in plan.pairs]
-        for step in range(time.max_steps):
+        for step in range(max_steps):
             if step == 0 or (plan.far and step % _FIELD_INTERVAL == 0):
                 site_gates = _site_gates(state, plan, step_time)
             weights, densities = state.weights.copy(), state.densities()
@@ -148,9 +124,9 @@ def simple_update(
             )
             change = float(max(moved)) / step_time
             n_steps += 1
-            if change < time.tolerance * step_time / time.tau[-1]:
+            if change < TOLERANCE * step_time / TAU[-1]:
                 break
-    converged = change < time.tolerance
+    converged = change < TOLERANCE
     info = SimpleUpdateInfo(n_steps, name, converged, change, lost, plan.notes)
     return state.to_peps(), info
 
@@ -161,7 +137,6 @@ def evolved(
     D: int,
     n_steps: int,
     *,
-    tau: float = 0.1,
     bonds: Bonds = "open",
 ) -> list[Array]:
     """Give a PEPS after a few steps of imaginary time, with bonds of size D, each of norm 1.
@@ -173,30 +148,29 @@ def evolved(
         operator: the Hamiltonian.
         tensors: (d, up, left, down, right), row by row.
         D: bond dimension of the result.
-        n_steps: steps to take, with the default `coupling_factor`; after none the state is the same
-            in another gauge.
-        tau: time step, as in `ImaginaryTime`.
+        n_steps: steps to take, the last of `TAU`; after none the state is the same in another
+            gauge.
         bonds: those of the result; open tensors may be put into periodic ones.
 
     Raises:
         ValueError: a bond is larger than D already; tensors that do not fit the grid.
     """
-    start = start_vectors(operator, "auto", 0)[1]
-    plan = _plan(operator, bonds, start, ImaginaryTime.coupling_factor)
+    plan = _plan(operator, bonds, start_vectors(operator, 0)[1])
     found = embedding(operator.lattice, bonds)
     state = VidalPEPS.from_peps(tensors, found, D, operator.is_complex)
     equilibrate(state)
+    tau = TAU[-1]
     gates = [exponential(batch.matrices, tau / 2 / plan.scale) for batch in plan.pairs]
     for _ in range(n_steps):
         _step(state, plan.pairs, gates, _site_gates(state, plan, tau))
     return state.to_peps()
 
 
-def _plan(operator: Operator, bonds: Bonds, start: str, coupling_factor: float) -> GatePlan:
+def _plan(operator: Operator, bonds: Bonds, start: str) -> GatePlan:
     """The gates, with less coupling of the ordered component, where that is known to help."""
     plan = plan_gates(operator, bonds)
     if start == "neel x" and min(operator.lattice.shape) > 1 and plan.neighbours_only:
-        return plan.with_coupling_of(spin_matrices(operator.local_dim)[0].real, coupling_factor)
+        return plan.with_coupling_of(spin_matrices(operator.local_dim)[0].real, COUPLING_FACTOR)
     return plan
 
 

@@ -146,35 +146,21 @@ def product_starts(lattice: Lattice, local_dim: int = 2) -> dict[str, Array]:
     }
 
 
-def start_vectors(operator: Operator, start: str | Sequence[Array], seed: int) -> tuple[Array, str]:
-    """Give the vectors (N, d) that `start` stands for, and its name; see `simple_update`."""
+def start_vectors(operator: Operator, seed: int = 0) -> tuple[Array, str]:
+    """Give the vectors (N, d) of the product state of `simple_update`, and its name."""
     d = operator.local_dim
-    if not isinstance(start, str):
-        vectors = np.asarray(start)
-        if vectors.shape != (operator.n_sites, d):
-            raise ValueError(
-                f"simple update: start has shape {vectors.shape}; a product state is one vector "
-                f"per site, ({operator.n_sites}, {d})"
-            )
-        return vectors, "given"
-    starts = product_starts(operator.lattice, d)
-    if start == "auto" and not operator.conserves_magnetisation:
+    if not operator.conserves_magnetisation:
         rng = np.random.Generator(np.random.PCG64(seed))
         return 1.0 + 0.1 * rng.uniform(size=(operator.n_sites, d)), "positive"
-    if start == "auto":
-        # Never along z.  Evolved from it every tensor conserves Sz, and with the few charges that
-        # a small bond can carry psi is exactly 0 on many configurations: XXZ on 4x4 at D = 2, 3
-        # leaves half of them to rounding.  In the plane projection makes up for what an easy axis
-        # loses: Jz = 1.05 starts 1.8e-2 per site lower than along z, 1.2 within 5e-3, 3 equal.
-        # Rounding must not decide between orders that symmetry makes equal: the first one is taken.
-        in_plane = {name: v for name, v in starts.items() if name.endswith(" x")}
-        energies = {name: round(mean_energy(operator, v), 9) for name, v in in_plane.items()}
-        start = min(energies, key=energies.__getitem__)
-    if start not in starts:
-        raise ValueError(
-            f"simple update: start {start!r} is not known; choose one of auto, {', '.join(starts)}"
-        )
-    return starts[start], start
+    # Never along z.  Evolved from it every tensor conserves Sz, and with the few charges that a
+    # small bond can carry psi is exactly 0 on many configurations: XXZ on 4x4 at D = 2, 3 leaves
+    # half of them to rounding.  In the plane projection makes up for what an easy axis loses:
+    # Jz = 1.05 starts 1.8e-2 per site lower than along z, 1.2 within 5e-3, 3 equal.
+    # Rounding must not decide between orders that symmetry makes equal: the first one is taken.
+    starts = {n: v for n, v in product_starts(operator.lattice, d).items() if n.endswith(" x")}
+    energies = {name: round(mean_energy(operator, v), 9) for name, v in starts.items()}
+    name = min(energies, key=energies.__getitem__)
+    return starts[name], name
 
 
 def mean_energy(operator: Operator, vectors: Array) -> float:
