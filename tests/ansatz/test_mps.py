@@ -102,6 +102,8 @@ def test_vanishing_amplitude_is_no_nan() -> None:
 
 def test_factory_picks_by_boundary() -> None:
     assert isinstance(MPS(chain(6, "periodic"), 4), PeriodicMPS)
+    for boundary in ("open", "periodic"):
+        assert MPS(chain(6, boundary), 4, local_dim=3).local_dim == 3
     with pytest.raises(ValueError, match="one row"):
         MPS(square(2, 3), 4)
     with pytest.raises(ValueError, match="at least 1"):

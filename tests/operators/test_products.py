@@ -262,3 +262,15 @@ def test_directions_that_are_not_known_are_not_guessed() -> None:
     lattice = replace(PATCH, directions=None)
     with pytest.raises(ValueError, match="directions of this lattice's bonds are not known"):
         Operator.from_products(lattice, [(DM, "nearest")])
+
+
+def test_powers_of_a_name() -> None:
+    """A single-ion anisotropy of spin 1, and what is no power."""
+    sz = named_matrices(3)["Sz"]
+    np.testing.assert_array_equal(product_matrix("Sz^2", 3), sz @ sz)
+    np.testing.assert_allclose(
+        product_matrix("2 Sz^2 Sz - I Sz", 3), np.kron(2 * sz @ sz - np.eye(3), sz)
+    )
+    for text in ("Sz^0", "Sz^", "Sz ^2", "^2", "Sa^2"):
+        with pytest.raises(ValueError, match="column"):
+            product_matrix(text, 3)

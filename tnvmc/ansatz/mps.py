@@ -133,7 +133,9 @@ class PeriodicMPS(GenericAnsatz):
             yield xp.take(tensors[site, ...], spins, axis=0)
 
 
-def MPS(lattice: Lattice, D: int, dtype: Any = None) -> PeriodicMPS | PEPS:
+def MPS(
+    lattice: Lattice, D: int, dtype: Any = None, local_dim: int = 2
+) -> PeriodicMPS | PEPS:
     """Make a matrix product state: `PeriodicMPS` on a periodic lattice, else a PEPS of one row.
 
     An open MPS on more than one row is not offered: use a PEPS there.
@@ -141,7 +143,7 @@ def MPS(lattice: Lattice, D: int, dtype: Any = None) -> PeriodicMPS | PEPS:
     require_lattice("MPS", lattice)
     whole("MPS", "D", D)
     if lattice.boundary == "periodic":
-        return PeriodicMPS(lattice, D, "float64" if dtype is None else dtype)
+        return PeriodicMPS(lattice, D, "float64" if dtype is None else dtype, local_dim)
     if lattice.shape[0] != 1:
         raise ValueError(
             f"MPS: an open MPS needs a lattice of one row, this one is {lattice.shape}. "
@@ -150,7 +152,7 @@ def MPS(lattice: Lattice, D: int, dtype: Any = None) -> PeriodicMPS | PEPS:
     from tnvmc.ansatz.peps.state import PEPS
 
     on_a_row = replace(lattice, kind="custom") if lattice.kind == "graph" else lattice
-    return PEPS(on_a_row, D, dtype=dtype)
+    return PEPS(on_a_row, D, dtype=dtype, local_dim=local_dim)
 
 
 def _normalised(matrices: Array, xp: Any) -> tuple[Array, Array]:

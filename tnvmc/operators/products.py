@@ -2,7 +2,7 @@
 
 A text is a sum of products.  A product is a number (where it is not 1) and one name for each site,
 with blanks between: "0.5 S+ S- + 0.5 S- S+", "1/4 X X", "-Sz", "0.5i S+ S- - 0.5i S- S+".  The
-names are those of `named_matrices`.
+names are those of `named_matrices`, with a power where one is wanted: "Sz^2".
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EVERY_SITE = "all"
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _NUMBERS = re.compile(rf"{_NUMBER}(?:\s*/\s*{_NUMBER})?[ij]?(?![\w.])")
-_NAME = re.compile(r"S[+-]|[A-Za-z]\w*")
+_NAME = re.compile(r"(?:S[+-]|[A-Za-z]\w*)(?:\^[1-9]\d?)?")
 _PRODUCT = re.compile(
     rf"\s*(?P<sign>[+-]?)\s*(?P<number>{_NUMBERS.pattern})?\s*"
     rf"(?P<names>(?:(?:{_NAME.pattern})\s*)*)"
@@ -72,7 +72,9 @@ def product_matrix(text: str, local_dim: int = 2) -> np.ndarray:
             f"{text!r}: numbers from {min(sizes):g} to {max(sizes):g}, beside which the smallest "
             "would pass for rounding; give them as terms of their own"
         )
-    factors = (number * kron(*(known[name] for name in names)) for number, names in products)
+    factors = (
+        number * kron(*(_powered(name, known) for name in names)) for number, names in products
+    )
     return real_if_possible(np.asarray(sum(factors)))
 
 
@@ -148,8 +150,8 @@ def _products(text: str, known: dict[str, np.ndarray]) -> Iterator[tuple[complex
         assert found is not None, "all of it may be missing"
         names = list(_NAME.finditer(text, *found.span("names")))
         for name in names:
-            if name.group() not in known:
-                raise _unreadable(text, name.start(), _unknown(name.group(), known))
+            if (own := name.group().partition("^")[0]) not in known:
+                raise _unreadable(text, name.start(), _unknown(own, known))
         at = found.end()
         if at >= end and not names:
             raise _unreadable(text, end, "an operator is missing; I is the identity")
@@ -160,6 +162,12 @@ def _products(text: str, known: dict[str, np.ndarray]) -> Iterator[tuple[complex
             raise _unreadable(text, at, why)
         number = _number(found["number"]) if found["number"] else complex(1)
         yield -number if found["sign"] == "-" else number, [name.group() for name in names]
+
+
+def _powered(name: str, known: dict[str, np.ndarray]) -> np.ndarray:
+    """The matrix of "Sz", or of "Sz^2"."""
+    own, _, power = name.partition("^")
+    return np.linalg.matrix_power(known[own], int(power or 1))
 
 
 def _number(token: str) -> complex:
