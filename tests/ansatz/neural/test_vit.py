@@ -15,7 +15,7 @@ from flax import nnx
 
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
-from tnvmc.ansatz.neural.vit import ViT, displacements
+from tnvmc.ansatz.neural.vit import ViT, displacements, input_dependence
 from tnvmc.lattice import Lattice, square
 
 ROUNDING = 1e-11  # sums of some hundred terms of order 1
@@ -168,6 +168,30 @@ def test_real_output_and_larger_local_dim() -> None:
     configs[:3, 5] = (0, 1, 2)
     log_psi = np.asarray(vit(configs))
     assert log_psi.dtype == np.float64 and len(set(log_psi)) == 3
+
+
+@pytest.mark.whole
+@ATTENTIONS
+def test_attention_maps(attention: str) -> None:
+    """Rows of a softmax sum to one; p_{i-j} alone is alike for all inputs."""
+    maps = np.asarray(_vit(square(4, 6), attention=attention).attention_maps(_configs()))
+    assert maps.shape == (2, 4, 2, 6, 6)
+    share = input_dependence(maps)
+    assert share.shape == (2,)
+    if attention == "t5":
+        np.testing.assert_allclose(maps.sum(axis=-1), 1, rtol=ROUNDING)
+    if attention == "factored":
+        np.testing.assert_allclose(share, 0, atol=ROUNDING)
+    else:
+        assert (share > 1e-3).all() and (share < 1).all()
+
+
+def test_input_dependence_of_known_maps() -> None:
+    """A mean of 3 and a rest of +-1 in all entries: 1 / (9 + 1)."""
+    maps = 3 + np.array([1.0, -1.0])[None, :, None, None, None] * np.ones((2, 2, 1, 3, 3))
+    np.testing.assert_allclose(input_dependence(maps), 0.1, rtol=ROUNDING)
+    with pytest.raises(ValueError, match="B at least 2"):
+        input_dependence(maps[:, :1])
 
 
 @pytest.mark.parametrize(

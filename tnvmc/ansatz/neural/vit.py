@@ -85,6 +85,14 @@ class ViT(nnx.Module):
         """Give the translations by whole patches (n, N) that leave psi as it is."""
         return shifts(*self.period)
 
+    def attention_maps(self, configs: jax.Array) -> jax.Array:
+        """Give the attention weights: (B, N) -> (layers, B, heads, n, n), receiving patch first."""
+        x, maps = self._embedded(jnp.asarray(configs)), []
+        for block in self.blocks:
+            maps.append(block.attention.weights(block.norm(x)))
+            x = block(x)
+        return jnp.stack(maps)
+
     def _embedded(self, configs: jax.Array) -> jax.Array:
         patches = configs[:, np.asarray(self.sites)]
         if self.local_dim == 2:
@@ -166,20 +174,25 @@ class RelativeAttention(nnx.Module):
     def __call__(self, x: jax.Array) -> jax.Array:
         """Give A, mixed: (B, n, width) -> (B, n, width).  Cost: B n width (width + n)."""
         value = self._by_head(self.value(x))
-        position = self.position[...][:, np.asarray(self.index)]
         if self.attention == "factored":
-            heads = jnp.einsum("hij,bjhr->bihr", position, value)
+            heads = jnp.einsum("hij,bjhr->bihr", self._positions(), value)
         else:
-            heads = jnp.einsum("bhij,bjhr->bihr", self._weights(x, position), value)
+            heads = jnp.einsum("bhij,bjhr->bihr", self.weights(x), value)
         return self.mix(heads.reshape(x.shape))
 
-    def _weights(self, x: jax.Array, position: jax.Array) -> jax.Array:
-        """Attention weights alpha that depend on the input: (B, heads, n, n)."""
+    def weights(self, x: jax.Array) -> jax.Array:
+        """Give the attention weights alpha: (B, n, width) -> (B, heads, n, n)."""
+        position = self._positions()
+        if self.attention == "factored":
+            return jnp.broadcast_to(position, (x.shape[0], *position.shape))
         query, key = self._by_head(self.query(x)), self._by_head(self.key(x))
         scores = jnp.einsum("bihr,bjhr->bhij", query, key) / query.shape[-1] ** 0.5
         if self.attention == "t5":
             return jax.nn.softmax(scores + position, axis=-1)
         return jax.nn.softmax(scores, axis=-1) + position
+
+    def _positions(self) -> jax.Array:
+        return self.position[...][:, np.asarray(self.index)]
 
     def _by_head(self, x: jax.Array) -> jax.Array:
         return x.reshape(*x.shape[:2], self.heads, -1)
@@ -192,3 +205,24 @@ def displacements(grid: Grid, periodic: Wraps) -> tuple[np.ndarray, int]:
     counts = [n if wraps else 2 * n - 1 for n, wraps in zip(grid, periodic, strict=True)]
     index = (apart % counts) @ (counts[1], 1)
     return index, counts[0] * counts[1]
+
+
+def input_dependence(maps: np.ndarray) -> np.ndarray:
+    """Give for each layer the share of the attention weights that depends on the input.
+
+    Maps of `ViT.attention_maps` (layers, B, heads, n, n) are split into their mean over the B
+    configurations and the rest; the share is |rest|^2 / |maps|^2, (layers,): 0 where all inputs
+    are met alike (always so for "factored"), below 1.  A common map hides what is uniform in it:
+    weights of a softmax never fall below 1 / n in the mean, so the share stays below 1 - 1 / n.
+
+    Raises:
+        ValueError: not five axes, or fewer than two configurations.
+    """
+    maps = np.asarray(maps)
+    if maps.ndim != 5 or maps.shape[1] < 2:
+        raise ValueError(
+            f"input_dependence: maps of shape {maps.shape}; they must be (layers, B, heads, n, n) "
+            "with B at least 2, as `ViT.attention_maps` gives them"
+        )
+    rest, axes = maps - maps.mean(axis=1, keepdims=True), (1, 2, 3, 4)
+    return np.asarray((rest**2).sum(axis=axes) / (maps**2).sum(axis=axes))
