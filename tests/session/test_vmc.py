@@ -300,9 +300,7 @@ def test_magnetisation_of_the_walkers() -> None:
 
 
 def test_two_lattices_are_refused() -> None:
-    with pytest.raises(
-        ValueError, match="the Hamiltonian has 1 x 6 sites, the wave function on 1 x 4"
-    ):
+    with pytest.raises(ValueError, match="heisenberg has 1 x 6 sites, the wave function 1 x 4"):
         VMC(heisenberg(chain(6)), PeriodicMPS(chain(4), 2))
 
 

@@ -115,7 +115,7 @@ def test_the_hamiltonian_gives_the_energy_and_leaves_the_state() -> None:
 
 def test_an_operator_of_another_lattice_is_refused() -> None:
     vmc = state(heisenberg(LATTICE), Enumerate(threads=1))
-    with pytest.raises(ValueError, match="an operator on 3 x 2 sites, and a state on 2 x 3"):
+    with pytest.raises(ValueError, match="heisenberg has 3 x 2 sites, the wave function 2 x 3"):
         vmc.expect(heisenberg(square(3, 2)))
 
 

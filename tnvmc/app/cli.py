@@ -271,10 +271,8 @@ def _report(options: argparse.Namespace) -> None:
 
     if (kind := kind_of_folder(options.folder)) is not None:
         if options.varbench or options.out is not None:
-            raise ReportError(
-                f"{options.folder}: holds {kind.title}, which has a table; omit --out and "
-                "--varbench"
-            )
+            why = f"holds {kind.title}, which has a table; omit --out and --varbench"
+            raise ReportError(f"{options.folder}: {why}")
         print(f"written to {' and '.join(map(str, retabulate_series(kind, options.folder)))}")
         return
     if not options.varbench:

@@ -34,6 +34,7 @@ from tnvmc.storage.run_files import (
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
+    HISTORY,
     RESULT,
     FolderError,
     check_run_folder,
@@ -85,10 +86,7 @@ class LoadedRun(Shown):
         if self.settings is None or self.operator is None:
             raise FolderError(f"{self.path}: {only_in_python(self.path, self.own)}")
         if not (self.path / CHECKPOINT).is_file():
-            raise FolderError(
-                f"{self.path}: holds no state to measure ({CHECKPOINT} is missing); its history "
-                "and result can be read"
-            )
+            raise FolderError(f"{self.path}: holds no state to measure ({CHECKPOINT} is missing)")
         try:
             check_tied(self.path)
             return restored(self.path, self.settings, self.operator).vmc
@@ -179,10 +177,8 @@ def _history(files: Run, n_sites: int, units: str) -> History:
     try:
         return History.from_lines(files.history, n_sites, units)
     except (KeyError, TypeError, ValueError) as error:
-        raise FolderError(
-            f"{files.path}: the history holds a line that is no record of a step ({error!r}); was "
-            "it written by another version?"
-        ) from None
+        why = f"{HISTORY} holds a line that is no record of a step ({error!r})"
+        raise FolderError(f"{files.path}: {why}; was it written by another version?") from None
 
 
 def _doubts(files: Run) -> list[str]:

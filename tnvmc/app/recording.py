@@ -268,10 +268,7 @@ def recorded_result(
     """
     path = as_path("VMC.measure", out)
     if plan.sampler is not None:
-        raise ValueError(
-            "VMC.measure: out= keeps what is measured by the sampler of the run; leave out= or "
-            "sampler= away"
-        )
+        raise ValueError("VMC.measure: with out= the run's sampler measures; omit out= or sampler=")
     if not (path / CONFIG).is_file():
         raise FolderError(f"{path}: holds no run; keep its steps first, vmc.run(steps, out=...)")
     before = _require_state(vmc, path)
@@ -350,8 +347,7 @@ def _require_state(vmc: Made, path: Path) -> Provenance:
     )
     if not same:
         raise FolderError(
-            f"{path}: holds a run with other numbers after {found.step} steps than this VMC after "
-            f"{vmc.state.step}; choose another out=, or go on with that run: "
-            f"vmc.restore({str(path / CHECKPOINT)!r})"
+            f"{path}: holds other numbers after {found.step} steps than this VMC after "
+            f"{vmc.state.step}; choose another out=, or vmc.restore({str(path / CHECKPOINT)!r})"
         )
     return before

@@ -69,9 +69,8 @@ def run_file(
     """
     if launched()[1] > 1 and in_use().size == 1:
         raise RuntimeError(
-            f"run_file: this is one of {launched()[1]} processes of mpiexec or srun, which would "
-            "each make the whole run; start `tnvmc run FILE` there, or VMC(..., "
-            "comm=MPI.COMM_WORLD) in Python"
+            f"run_file: each of {launched()[1]} processes of mpiexec or srun would make the whole "
+            "run; start `tnvmc run FILE` there, or VMC(..., comm=MPI.COMM_WORLD) in Python"
         )
     return new_run(load(Path(path), with_out(overrides, out)))
 
@@ -126,10 +125,8 @@ def continued_run(
     checkpoint = path / CHECKPOINT
     begun = os.path.lexists(checkpoint)  # a link that leads nowhere is told as one
     if not begun and (path / HISTORY).exists() and (path / HISTORY).stat().st_size:
-        raise FolderError(
-            f"{path}: {CHECKPOINT} is missing, so there is nothing to go on from, but {HISTORY} "
-            "tells of steps that were made; put the checkpoint back, or start in another folder"
-        )
+        why = f"{HISTORY} tells of steps, but {CHECKPOINT} is missing; put it back"
+        raise FolderError(f"{path}: {why}, or start in another folder")
     provenance = require_provenance(path) if begun else None
     run, console = _set_up(settings, read_stages(checkpoint) if begun else [], blank=begun)
     if begun:
@@ -241,10 +238,8 @@ def _not_written(error: OSError, folder: RunFolder, saved_step: int | None) -> D
     folder.check_in_place()
     rescue = "make room and start again"
     if saved_step is not None:
-        rescue = (
-            f"the checkpoint after {saved_step} steps is good: make room and continue with: "
-            f"tnvmc run --resume {folder.path}"
-        )
+        rescue = f"the checkpoint after {saved_step} steps is good: make room and continue with: "
+        rescue += f"tnvmc run --resume {folder.path}"
     return DiskError(f"{folder.path}: cannot be written ({error.strerror or error}); {rescue}")
 
 

@@ -89,10 +89,8 @@ class StagedRun(OneStage):
         self.stages = stages_of(settings)
         self.done = tuple(done)
         if len(done) >= len(self.stages):
-            raise StateFileError(
-                f"the run is in stage {len(done) + 1}, the settings have {len(self.stages)}; "
-                "stages can be added at the end and not taken away"
-            )
+            told = f"the run is in stage {len(done) + 1}, the settings have {len(self.stages)}"
+            raise StateFileError(f"{told}; stages can be added at the end, not taken away")
         self.staged = settings.stage is not None
         self.operator = operator
         self.lines: list[Record] = []  # of history.jsonl, those of the present stage
@@ -155,9 +153,8 @@ class StagedRun(OneStage):
             if lower.fingerprint != before:
                 raise StateFileError(
                     f"{path.parent}: orthogonal.{number}.run = {each.run!r} holds another state "
-                    "than the one that this run was kept orthogonal to: it went on, or is another "
-                    f"run; put it back as it was, or make {path.parent} again in another folder "
-                    "(tnvmc run FILE.toml --out ANOTHER)"
+                    "than this run was kept orthogonal to: it went on, or is another run; put it "
+                    "back as it was, or start again in another folder"
                 )
         self.vmc.restore(path, archived)
 
@@ -391,10 +388,8 @@ def lower_states(settings: Settings, operator: Operator) -> tuple[LowerState, ..
         except (ValueError, FolderError) as error:
             raise ConfigError(f"{key} = {each.run!r}: {error}") from None
     if (pair := repeated(found)) is not None:
-        raise ConfigError(
-            f"orthogonal.{pair[1]}.run: holds the same state as orthogonal.{pair[0]}.run; the "
-            "third level is orthogonal to two different ones: leave one out, or name another run"
-        )
+        one, two = pair
+        raise ConfigError(f"orthogonal.{two}.run: holds the state of orthogonal.{one}.run; omit it")
     return tuple(found)
 
 
@@ -408,10 +403,7 @@ def _lower_state(
     found_for = build_operator(own)
     apart = differences(own.as_dict()["hamiltonian"], settings.as_dict()["hamiltonian"])
     if apart and fingerprint(found_for) != fingerprint(operator):
-        raise ValueError(
-            f"found for another Hamiltonian: {', '.join(apart)}; an excited state is orthogonal to "
-            "states of the same one"
-        )
+        raise ValueError(f"found for another Hamiltonian: {', '.join(apart)}")
     run = restored(path, own, found_for)
     vmc, point = run.vmc, measured_point(path, run, check_tied(path))
     if penalty is None:

@@ -113,39 +113,29 @@ def check_state(operator: Operator, ansatz: Ansatz, theta: Array, configs: Array
         raise real_state(operator, f"{type(ansatz).__name__}, theta is {theta.dtype}")
 
 
-def check_lattices(operator: Operator, ansatz: Ansatz) -> None:
-    """Raise ValueError for a Hamiltonian and a wave function of two lattices or of other sites."""
+def check_sites(where: str, operator: Operator | NonHermitian, ansatz: Ansatz) -> None:
+    """Raise ValueError for an operator and a wave function of two lattices or of other sites."""
     if operator.lattice.grid != ansatz.lattice.grid:
         there, here = (x.lattice.size for x in (operator, ansatz))
         raise ValueError(
-            f"VMC: the Hamiltonian has {there} sites, the wave function on {here}; make both "
+            f"{where}: {operator.name} has {there} sites, the wave function {here}; make both "
             "from one lattice"
         )
     if operator.local_dim != ansatz.local_dim:
         raise ValueError(
-            f"VMC: the Hamiltonian has {operator.local_dim} states a site, the wave function "
-            f"{ansatz.local_dim}; give the wave function local_dim={operator.local_dim}, or check "
-            "the terms"
+            f"{where}: {operator.name} has local_dim={operator.local_dim}, the wave function "
+            f"local_dim={ansatz.local_dim} states a site; give both the same"
         )
 
 
 def check_observable(where: str, operator: Operator | NonHermitian, problem: Problem) -> None:
     """Raise ValueError for an observable of other sites or of another sector than the walkers."""
-    lattice, local_dim = problem.operator.lattice, problem.operator.local_dim
-    if operator.lattice.grid != lattice.grid:
-        there, here = operator.lattice.size, lattice.size
-        raise ValueError(f"{where}: an operator on {there} sites, and a state on {here}")
-    if operator.local_dim != local_dim:
+    check_sites(where, operator, problem.ansatz)
+    meant, sector = operator.magnetisation, problem.magnetisation
+    if meant != sector and None not in (meant, sector):
         raise ValueError(
-            f"{where}: an operator on {operator.local_dim} states a site, and a state on "
-            f"{local_dim}; give the operator local_dim={local_dim}"
-        )
-    if None not in (operator.magnetisation, problem.magnetisation) and (
-        operator.magnetisation != problem.magnetisation
-    ):
-        raise ValueError(
-            f"{where}: {operator.name} is on a Hilbert space of 2 Sz = {operator.magnetisation}, "
-            f"the walkers have {problem.magnetisation}; make both from one Hilbert space"
+            f"{where}: {operator.name} is on a Hilbert space of 2 Sz = {meant}, the walkers have "
+            f"{sector}; make both from one Hilbert space"
         )
 
 
@@ -153,9 +143,8 @@ def check_orthogonal(ansatz: Ansatz, lower: Sequence[LowerState]) -> None:
     """Raise ValueError for an excited state that keeps the symmetries of the ground state."""
     if lower and shares_tensors(ansatz):
         raise ValueError(
-            "VMC: orthogonal_to, and tensors that are shared: they have the symmetries of the "
-            "ground state, which the next level may lack. Make the PEPS without sharing; for the "
-            "next level of these symmetries Symmetrised(PEPS(...), symmetry_group(...))"
+            "VMC: tensors that are shared have the symmetries of the ground state, which the next "
+            "level may lack; with orthogonal_to make the PEPS without sharing"
         )
 
 
@@ -166,20 +155,18 @@ def shares_tensors(ansatz: Ansatz) -> bool:
 
 def _check_share(ansatz: Any, theta: Array, configs: Array) -> None:
     """Raise ValueError for parameters whose sum over the group cancels at walkers (W, N)."""
-    if not float(array_namespace(theta).max(array_namespace(theta).abs(theta))) > 0:
+    xp = array_namespace(theta)
+    if not float(xp.max(xp.abs(theta))) > 0:
         return  # to be filled from a checkpoint
     share = ansatz.share(theta, configs[:_FEW, :])
     if share >= LEAST_SHARE:
         return
-    hint = (
-        "Give others, add noise to them (1 to 10 % of the largest), or take an ordered start "
-        "(ansatz.init = 'product')"
-    )
+    hint = "give others, with noise of 1 to 10 %, or an ordered start (ansatz.init = 'product')"
     if shares_tensors(ansatz):
-        hint = "Shared tensors have those of the ground state; make the PEPS without sharing"
+        hint = "shared tensors have those of the ground state; make the PEPS without sharing"
     raise ValueError(
-        f"VMC: the sum over {len(ansatz.group)} symmetries leaves {share:.1e} of |psi|^2: "
-        f"these parameters have other characters than those asked for. {hint}"
+        f"VMC: the sum over {len(ansatz.group)} symmetries leaves {share:.1e} of |psi|^2, so that "
+        f"these parameters have other characters than those asked for; {hint}"
     )
 
 
@@ -200,10 +187,8 @@ def check_sampler(sampler: Samples, ansatz: Ansatz, ranks: Ranks, moves: object)
     """
     chains = sampler if isinstance(sampler, Sampler) else None
     if moves is not None and chains is None:
-        raise ValueError(
-            f"VMC: moves are those of Markov chains, a {type(sampler).__name__} makes "
-            "none; leave them out"
-        )
+        kind = type(sampler).__name__
+        raise ValueError(f"VMC: moves are those of Markov chains, a {kind} makes none; leave them")
     has_walkers = sampler.n_samples is not None  # enumerations have none
     if has_walkers and sampler.n_walkers < ranks.size:
         raise ValueError(
@@ -212,26 +197,24 @@ def check_sampler(sampler: Samples, ansatz: Ansatz, ranks: Ranks, moves: object)
         )
     if ranks.size == 1 or ranks.rank:
         return
-    threads = sampler.threads or available_cores()
+    told, threads = [], sampler.threads or available_cores()
     if ranks.cores_here is not None and threads * ranks.on_this_machine > ranks.cores_here:
-        warnings.warn(
-            f"VMC: {ranks.on_this_machine} ranks with {threads} threads each on the "
-            f"{ranks.cores_here} cores of this machine take turns; start fewer ranks, or lower the "
-            "threads (run.threads, Sampler(threads=...))",
-            stacklevel=level_of_caller(),
+        told.append(
+            f"{ranks.on_this_machine} ranks with {threads} threads each on {ranks.cores_here} "
+            "cores take turns; start fewer ranks, or lower run.threads, Sampler(threads=...)"
         )
-    if chains is None:
-        return
-    with using_ranks(ranks):
-        parts = chunks(chains.n_walkers, ansatz, np, chains.chunk)
-    if len(parts) < ranks.size:
-        warnings.warn(
-            f"VMC: {chains.n_walkers} walkers in {len(parts)} chunks leave "
-            f"{ranks.size - len(parts)} of {ranks.size} ranks without samples to draw; give a "
-            f"chunk of at most {max(1, chains.n_walkers // ranks.size)} walkers (sampler.chunk, "
-            "Sampler(chunk=...))",
-            stacklevel=level_of_caller(),
-        )
+    if chains is not None:
+        with using_ranks(ranks):
+            n_chunks = len(chunks(chains.n_walkers, ansatz, np, chains.chunk))
+        if n_chunks < ranks.size:
+            most = max(1, chains.n_walkers // ranks.size)
+            told.append(
+                f"{chains.n_walkers} walkers in {n_chunks} chunks leave {ranks.size - n_chunks} of "
+                f"{ranks.size} ranks without samples to draw; set sampler.chunk, "
+                f"Sampler(chunk=...), to {most} walkers at most"
+            )
+    for text in told:
+        warnings.warn(f"VMC: {text}", stacklevel=level_of_caller())
 
 
 def start_configs(
@@ -270,10 +253,7 @@ def lower_states(given: Any, penalty: float | None, problem: Problem) -> tuple[L
         each.check(problem)
         found.append(each)
     if (pair := repeated(found)) is not None:
-        raise ValueError(
-            f"orthogonal_to: states {pair[0]} and {pair[1]} have the same parameters; the third "
-            "level is orthogonal to two different ones. Leave one out"
-        )
+        raise ValueError(f"orthogonal_to: states {pair[0]} and {pair[1]} are one; leave it out")
     return tuple(found)
 
 
@@ -325,21 +305,16 @@ def growing_samples(
     """
     if n_samples is None:
         return None
+    why = ""
     if n_samples != "auto":
-        raise ValueError(
-            f"VMC: n_samples must be 'auto', got {n_samples!r}; a number is that of the sampler: "
-            "Sampler(n_samples=512)"
-        )
-    if not follows:
-        raise ValueError(
-            "VMC: n_samples = 'auto' follows the steps as learning_rate = 'auto' does, and this "
-            "rate is fixed; leave learning_rate out, or give the sampler a number of samples"
-        )
-    if not isinstance(sampler, Sampler):
-        raise ValueError(  # noqa: TRY004
-            "VMC: n_samples = 'auto' lets Markov chains make more draws, a "
-            f"{type(sampler).__name__} makes none; leave it out, or take Sampler"
-        )
+        why = f"VMC: n_samples must be 'auto', got {n_samples!r}; write Sampler(n_samples=512)"
+    elif not follows:
+        why = "VMC: n_samples = 'auto' needs learning_rate = 'auto', and this rate is fixed"
+    elif not isinstance(sampler, Sampler):
+        kind = type(sampler).__name__
+        why = f"VMC: n_samples = 'auto' lets Markov chains make more draws, a {kind} makes none"
+    if why:
+        raise ValueError(why)
     return GrowingSamples(first_n_samples(n_params, sampler.n_walkers))
 
 
@@ -358,12 +333,8 @@ def growing_chi(chi: Any, ansatz: Ansatz, sampler: Samples) -> GrowingChi | None
             return None
         return GrowingChi(first, largest)
     if chi != "auto":
-        raise ValueError(
-            f"VMC: chi must be 'auto', got {chi!r}; a number is that of the ansatz: "
-            "PEPS(lattice, D, scheme=SRC(chi=8))"
-        )
+        told = f"VMC: chi must be 'auto', got {chi!r}; write PEPS(lattice, D, scheme=SRC(chi=8))"
+        raise ValueError(told)
     if largest is None:
-        raise ValueError(
-            "VMC: chi = 'auto', and this ansatz is contracted without a chi; leave it out"
-        )
+        raise ValueError("VMC: chi = 'auto', and this ansatz is contracted without chi")
     return None if enumerated else GrowingChi(min(largest, first), largest)

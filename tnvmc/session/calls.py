@@ -55,8 +55,7 @@ def _follow(of: Any, name: str) -> Any:
     called, value, of.state, error = of.ranks.follow()
     if called != name:
         raise RuntimeError(
-            f"rank {of.ranks.rank} called VMC.{name}, and rank 0 VMC.{called}: all ranks make the "
-            "same calls"
+            f"all ranks make the same calls: rank 0 VMC.{called}, another VMC.{name}"
         )
     if error is not None:
         raise error

@@ -187,10 +187,7 @@ def _checked(vmc: Made, operators: Any) -> tuple[Operator, ...]:
         found += operator.hermitian_parts
     names = [each.name for each in found]
     if twice := {name for name in names if names.count(name) > 1}:
-        raise ValueError(
-            f"{where}: two operators are named {min(twice)!r}; give them names, "
-            "Operator.from_products(..., name=...)"
-        )
+        raise ValueError(f"{where}: two operators are named {min(twice)!r}; give each a name=...")
     return tuple(found)
 
 

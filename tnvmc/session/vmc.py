@@ -116,7 +116,7 @@ class VMC:
         self.ranks = ranks_of(comm)  # first: from here on an error of one rank ends all
         operator = as_operator(operator, getattr(ansatz, "lattice", None))
         arguments.check_parts(operator, ansatz=ansatz, sampler=sampler, optimizer=optimizer)
-        arguments.check_lattices(operator, ansatz)
+        arguments.check_sites("VMC", operator, ansatz)
         ansatz = ansatz.for_operator(operator)
         self.operator, self.ansatz = operator, ansatz
         sampler = Sampler() if sampler is None else sampler

@@ -68,18 +68,15 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
         group = symmetry_group(operator, chosen.symmetrise, chosen.characters)
         if len(group) > MOST_ELEMENTS:
             raise ValueError(
-                f"{' and '.join(chosen.symmetrise)} make {len(group)} elements here, and a "
-                f"measurement takes as many times that of the state alone; at most {MOST_ELEMENTS} "
-                "are taken. Leave one of them out, or take Symmetrised in Python with a part of "
-                "the group"
+                f"{' and '.join(chosen.symmetrise)} make {len(group)} elements, at most "
+                f"{MOST_ELEMENTS} are taken; leave one out, or take Symmetrised in Python"
             )
         sector = settings.sampler.magnetisation or 0
         if chosen.characters is None and (odd := odd_elements(operator, group, sector)):
+            more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
             raise ValueError(
-                f"the ground state of this antiferromagnet has character -1 under {odd[0]}"
-                f"{f' and {len(odd) - 1} more' if len(odd) > 1 else ''}, and without "
-                f'ansatz.characters all are +1; give ansatz.characters = {{ "{odd[0]}" = -1 }} for '
-                "the ground state, or = 1 for the lowest state that has +1"
+                f"the ground state of this antiferromagnet has character -1 under {odd[0]}{more}; "
+                f'give ansatz.characters = {{ "{odd[0]}" = -1 }}, or = 1 for the lowest state of +1'
             )
         return Symmetrised(state, group)
 
@@ -129,10 +126,7 @@ def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
         case "periodic_mps":
             return PeriodicMPS(lattice, D, dtype, local_dim)
         case "mps" if lattice.shape[0] != 1:
-            raise ValueError(
-                f"ansatz.kind = 'mps': needs a lattice of one row, this one has {lattice.shape[0]}"
-                "; take kind = 'peps', or lattice.kind = 'chain'"
-            )
+            raise ValueError("ansatz.kind = 'mps': needs a lattice of one row; take kind = 'peps'")
     chi, shared, bonds = settings.contraction.chi, None, ansatz.bonds
     if ansatz.sharing:
         with errors_of("ansatz.sharing"):

@@ -107,10 +107,8 @@ def opened(path: Path) -> Iterator[Any]:
                 raise StateFileError(f"{path}: an HDF5 file of another program, not of tnvmc")
             version = int(file.attrs["format_version"])
             if version > FORMAT_VERSION:
-                raise StateFileError(
-                    f"{path}: format version {version} is newer than {FORMAT_VERSION}, the newest "
-                    f"that tnvmc {__version__} reads; update tnvmc"
-                )
+                told = f"version {version} of the format is newer than {FORMAT_VERSION} of tnvmc {__version__}"
+                raise StateFileError(f"{path}: {told}; update tnvmc")
             _check_whole(file)
             yield file
     except StateFileError:
@@ -138,10 +136,7 @@ def _unsealed(path: Path, content: bytes) -> memoryview:
         raise StateFileError(f"{path}: damaged (its checksum is another one)")
     if not content.startswith(_HDF5):
         raise StateFileError(f"{path}: not a saved state, or damaged (no HDF5 file)")
-    raise StateFileError(
-        f"{path}: an HDF5 file without the checksum that ends those of tnvmc: damaged, or written "
-        "by another program"
-    )
+    raise StateFileError(f"{path}: without the checksum of tnvmc: damaged, or of another program")
 
 
 def _check_whole(group: Any) -> None:

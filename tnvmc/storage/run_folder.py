@@ -368,10 +368,8 @@ def require_provenance(path: Path) -> Provenance:
     """Give what the checkpoint of a run says of itself; `FolderError` where it is of no run."""
     checkpoint = read_provenance(path / CHECKPOINT)
     if checkpoint is None:
-        raise FolderError(
-            f"{path}: {CHECKPOINT} is of no run: it was saved elsewhere, or by an earlier version; "
-            "put the right one back, or start a new run with ansatz.init = this file"
-        )
+        why = f"{CHECKPOINT} is of no run, or of an earlier version; put the right one back"
+        raise FolderError(f"{path}: {why}, or start from it by ansatz.init")
     return checkpoint
 
 
