@@ -154,7 +154,7 @@ class StagedRun(OneStage):
                 raise StateFileError(
                     f"{path.parent}: orthogonal.{number}.run = {each.run!r} holds another state "
                     "than this run was kept orthogonal to: it went on, or is another run; put it "
-                    "back as it was, or start again in another folder"
+                    "back as it was, or make this run again with another --out"
                 )
         self.vmc.restore(path, archived)
 
