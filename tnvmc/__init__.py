@@ -25,7 +25,6 @@ _NAMES_OF = {
     "tnvmc.operators.models": (
         "heisenberg", "j1j2", "rydberg", "shastry_sutherland", "tfim", "xxz",
     ),
-    "tnvmc.operators.foreign": ("from_netket",),
     "tnvmc.operators.reference": ("known_energy",),
     "tnvmc.operators.symmetry": ("symmetry_group",),
     "tnvmc.exact": ("exact_ground_state", "exact_levels"),

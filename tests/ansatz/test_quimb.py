@@ -129,7 +129,7 @@ def test_models_of_both_are_the_same() -> None:
     assert np.allclose(dense(vmc.operator), dense(j1j2(lattice)))
     with pytest.raises(ValueError, match=r"on 2 x 3 sites, the lattice on 3 x 2"):
         VMC(qtn.ham_2d_heis(2, 3), PEPS(square(3, 2), 2))
-    with pytest.raises(ValueError, match="has 4 sites, the lattice 5"):
+    with pytest.raises(ValueError, match="on 1 x 4 sites, the lattice on 1 x 5"):
         from_quimb(qtn.ham_1d_heis(4), chain(5))
 
 

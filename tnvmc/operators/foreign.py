@@ -1,29 +1,22 @@
-"""Hamiltonians of quimb, and local operators of NetKet, where one of ours is expected.
+"""Hamiltonians of quimb (J. Gray, JOSS 3(29), 819, 2018) where one of ours is expected.
 
-Sources: J. Gray, JOSS 3(29), 819 (2018); Vicentini et al., SciPost Phys. Codebases 7 (2022).
-Local states have the same numbers there, spin up first, as 0, so matrices go over as they are, and
-units stay those of the library: `netket.operator.Heisenberg` is 4 times `heisenberg`.  In
-quimb.operator "+" turns state 0 into 1, so that it lowers a spin; its matrix is what counts.
-Neither library is imported here.
+Local states have the same numbers there, spin up first, as 0, so matrices go over as they are.  In
+quimb.operator "+" turns state 0 into 1, so that it lowers a spin; its matrix is what counts.  The
+library is not imported here.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from tnvmc.backend.arguments import is_whole, level_of_caller
 from tnvmc.lattice.grids import chain, square
-from tnvmc.lattice.lattice import Lattice, Patch, from_bonds, require_lattice
-from tnvmc.operators.products import product_matrix
+from tnvmc.lattice.lattice import Lattice, Patch, from_bonds
 from tnvmc.operators.spin import in_site_order, most_sites, real_if_possible
 from tnvmc.operators.term import NonHermitian, Operator, made_of
-
-_TURNED = product_matrix("Z Z - X X - Y Y")
-_TOLERANCE = 1e-12  # of the largest element: Heisenberg's terms are exact
 
 
 def as_operator(value: Any, lattice: Lattice | None = None) -> Any:
@@ -60,96 +53,6 @@ def _warn_of_other_pairs(operator: Operator | NonHermitian) -> None:
         )
 
 
-# --- NetKet
-
-
-def from_netket(operator: Any, lattice: Lattice) -> Operator | NonHermitian:
-    """Read an operator of NetKet, site i of its Hilbert space as site i of the lattice.
-
-    Args:
-        operator: a LocalOperator, sums and products of which are one too, or what NetKet can turn
-            into one, as Ising and BoseHubbard; on equal sites: Spin, Qubit or Fock.
-        lattice: with as many sites.
-
-    Returns:
-        An `Operator`, or a `NonHermitian` for what is not Hermitian.  total_sz and n_particles
-        become its `magnetisation`, of which `VMC` makes its sector.
-
-    Raises:
-        TypeError: another operator; unequal sites.
-        ValueError: a lattice of other sites; a constraint other than a fixed sum; terms on more
-            than `most_sites`.
-
-    Warns:
-        UserWarning: terms Z Z - X X - Y Y, which `Heisenberg` has by default on bipartite graphs.
-    """
-    require_lattice("from_netket", lattice)
-    name = type(operator).__name__
-    local = operator.to_local_operator() if hasattr(operator, "to_local_operator") else operator
-    space: Any = getattr(local, "hilbert", None)
-    if not hasattr(local, "acting_on") or not hasattr(space, "local_size"):
-        raise TypeError(
-            f"from_netket: {name} is no LocalOperator on equal sites, nor one that NetKet turns "
-            "into it; write it as one, or as an Operator.from_products"
-        )
-    n_sites, d = int(space.size), int(space.local_size)
-    if lattice.n_sites != n_sites:
-        raise ValueError(
-            f"from_netket: the Hilbert space of {name} has {n_sites} sites, the lattice "
-            f"{lattice.n_sites} ({lattice.size})"
-        )
-    constant = complex(local.constant)
-    terms: list[tuple[Patch, Any]] = [((0,), constant * np.eye(d))] if constant else []
-    for sites, matrix in zip(local.acting_on, local.operators, strict=True):
-        dense = matrix.toarray() if hasattr(matrix, "toarray") else np.asarray(matrix)
-        terms.append((tuple(map(int, sites)), dense))
-    matrices = _summed("from_netket", terms, d)
-    found = made_of(lattice, matrices, d, "custom", name, _fixed_sum(space))
-    _warn_of_signs(found)
-    return found
-
-
-def _fixed_sum(space: Any) -> int | None:
-    """Twice the total Sz of a fixed sum of values: site values are first + step * local state."""
-    if space.constraint is None:
-        return None
-    if not hasattr(space.constraint, "sum_value"):
-        raise ValueError(
-            f"{space}: the constraint {space.constraint!r} is not served, only a fixed sum "
-            "(total_sz, n_particles). Without it other states would be sampled too, so it is not "
-            "left out"
-        )
-    n_sites, values = int(space.size), space.local_states
-    steps = (float(space.constraint.sum_value) - n_sites * values[0]) / (values[1] - values[0])
-    return int(n_sites * (len(values) - 1) - 2 * round(steps))
-
-
-def _warn_of_signs(operator: Operator | NonHermitian) -> None:
-    """Warn of Heisenberg's terms with Marshall's signs: means other than energies differ."""
-    if operator.local_dim != 2:
-        return
-    pairs = [matrix for sites, matrix in operator.matrices.items() if len(sites) == 2]
-    turned = sum(_is_turned(matrix) for matrix in pairs)
-    if turned:
-        warnings.warn(
-            f"{operator.name}: {turned} of {len(pairs)} pairs have the term Z Z - X X - Y Y, as "
-            "netket.operator.Heisenberg makes it on a bipartite graph: the spins of one "
-            "sublattice are turned by pi about z. Energies are those of Z Z + X X + Y Y; "
-            "correlations of X and Y between the sublattices have the other sign. Give "
-            "sign_rule=False for those of the plain model",
-            UserWarning,
-            stacklevel=level_of_caller(),
-        )
-
-
-def _is_turned(matrix: np.ndarray) -> bool:
-    strength = matrix[0, 0].real
-    return bool(strength > 0 and np.abs(matrix - strength * _TURNED).max() < _TOLERANCE * strength)
-
-
-# --- quimb
-
-
 def is_hamiltonian(value: object) -> bool:
     """Tell whether something is a Hamiltonian of quimb that `hamiltonian_of` takes."""
     kinds = type(value).__mro__
@@ -181,9 +84,16 @@ def hamiltonian_of(value: Any, lattice: Lattice | None = None) -> Operator | Non
     dims = {round(len(matrix) ** (1 / len(sites))) for sites, matrix in named} or {2}
     if len(dims) > 1:
         raise ValueError(f"from_quimb: sites of dimensions {sorted(dims)}; all must have the same")
-    placed = [(tuple(numbers[site] for site in sites), matrix) for sites, matrix in named]
     d = dims.pop()
-    matrices = _summed("from_quimb", placed, d)
+    matrices: dict[Patch, Any] = {}
+    for sites, matrix in named:
+        if len(sites) > most_sites(d):
+            raise ValueError(
+                f"from_quimb: a term on the {len(sites)} sites {sites}; with local dimension {d} a "
+                f"term may act on {most_sites(d)} at most"
+            )
+        patch, ordered = in_site_order(tuple(numbers[site] for site in sites), matrix)
+        matrices[patch] = real_if_possible(matrices.get(patch, 0) + ordered)
     if lattice is None:
         pairs = sorted(sites for sites in matrices if len(sites) == 2)
         lattice = _grid_or_bonds(shape, pairs, bool(getattr(value, "cyclic", False)))
@@ -232,19 +142,3 @@ def _sector(builder: Any, n_sites: int) -> int | None:
             "'U1'. Without it other sectors would be sampled too, so it is not left out"
         )
     return n_sites - 2 * int(space.sector)
-
-
-def _summed(
-    where: str, terms: Iterable[tuple[Patch, np.ndarray]], local_dim: int
-) -> dict[Patch, np.ndarray]:
-    """Sum matrices by sites in increasing order; ValueError for terms on too many sites."""
-    found: dict[Patch, np.ndarray] = {}
-    for sites, matrix in terms:
-        if len(sites) > most_sites(local_dim):
-            raise ValueError(
-                f"{where}: a term on the {len(sites)} sites {sites}; with local dimension "
-                f"{local_dim} a term may act on {most_sites(local_dim)} at most"
-            )
-        patch, ordered = in_site_order(sites, matrix)
-        found[patch] = found.get(patch, 0) + ordered
-    return {patch: real_if_possible(matrix) for patch, matrix in found.items()}
