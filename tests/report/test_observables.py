@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.run_files import observables
-from tnvmc.report.observables import maximum, observed, place, print_observables, samples_text
+from tnvmc.report.observables import _where, maximum, observed, print_observables, samples_text
 
 DIMERS = {
     "reference": [5, 6], "bonds": [[6, 7], [1, 2], [8, 9]], "mean": [0.3, -0.02, 0.01],
@@ -82,7 +82,7 @@ def test_samples() -> None:
 
 
 def test_places_in_the_zone() -> None:
-    assert [place(np.array(q)) for q in ([0.5, -1], [0, -1.5])] == ["(π/2, −π)", "(0, −3π/2)"]
+    assert [_where({}, np.array(q)) for q in ([0.5, -1], [0, -1.5])] == ["(π/2, −π)", "(0, −3π/2)"]
 
 
 def test_averages_are_written_with_their_errors() -> None:

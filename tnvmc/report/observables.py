@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -54,9 +53,7 @@ Extreme = tuple[float, float]
 
 
 def _written(mean: float, error: float) -> str:
-    """Write a number with its error; "0" where it vanishes but for rounding, which is no error
-    either.
-    """
+    """Write a number with its error; "0" where it vanishes but for rounding, no error either."""
     if abs(mean) < _NOTHING and not error > _NOTHING:
         return "0"
     return with_error(mean, 0.0 if error <= _NOTHING else error)
@@ -120,9 +117,7 @@ def maximum(factor: Json) -> tuple[float, float, str] | None:
 
 
 def peak(factor: Json) -> np.ndarray:
-    """Give the q (2,) of the largest S(q); over a plane or a hexagon, where some are equal, the
-    rightmost.
-    """
+    """Give the q (2,) of the largest S(q); of equal ones not on a grid the rightmost."""
     q, mean = as_array(factor["q"]), as_array(factor["mean"])
     top = int(np.nanargmax(mean))
     if factor.get("zone") in ("plane", "hexagon"):
@@ -135,34 +130,22 @@ _EQUAL = 1e-9  # relative: S(q) at points that a vector of the reciprocal lattic
 
 
 def _where(factor: Json, q: np.ndarray) -> str:
-    """Write q / pi (2,): a fraction on a grid, one number along a chain, name and decimals
-    elsewhere.
-    """
+    """Write q / pi (2,): fractions on a grid, one along a chain, name and decimals elsewhere."""
     zone = factor.get("zone", "square")
     if zone == "chain":
         return f"{_part(q[np.argmax(np.abs(q))])} along the chain"
     if zone == "square":
-        return place(q)
+        return f"({_part(q[0])}, {_part(q[1])})"
     x, y = q.round(2) + 0.0
-    name = next(
-        (name for name, places in (factor.get("points") or {}).items() if _is_one(q, places)), ""
-    )
-    if name.startswith(_EXTENDED):
-        name = f"{name.removeprefix(_EXTENDED)} of the extended zone"
+    names = [
+        name
+        for name, places in (factor.get("points") or {}).items()
+        if np.isclose(as_array(places) / np.pi, q, atol=1e-6).all(axis=1).any()
+    ]
+    name = names[0] if names else ""
+    if name.startswith("extended "):
+        name = f"{name.removeprefix('extended ')} of the extended zone"
     return f"{name} ({x:.2f}π, {y:.2f}π)".replace("-", "−").strip()
-
-
-_EXTENDED = "extended "
-
-
-def _is_one(q: np.ndarray, places: Any) -> bool:
-    """Whether q / pi (2,) is one of some q (n, 2)."""
-    return bool(np.isclose(as_array(places) / np.pi, q, atol=1e-6).all(axis=1).any())
-
-
-def place(q: np.ndarray) -> str:
-    """Write a point q / pi (2,) of the zone, as (π, π/2)."""
-    return f"({_part(q[0])}, {_part(q[1])})"
 
 
 def _part(value: float) -> str:
@@ -226,10 +209,8 @@ def print_observables(found: Json, folder: str | Path, told: Sequence[Diagnostic
 
     console = Console(highlight=False)
     console.print(rows_table(_table_rows(found)))
-    for text in (
-        *map(line, (*diagnostics_of(found), *told)),
-        f"written to {Path(folder) / OBSERVABLES}",
-    ):
+    lines = map(line, (*diagnostics_of(found), *told))
+    for text in (*lines, f"written to {Path(folder) / OBSERVABLES}"):
         console.print(text, markup=False, soft_wrap=True)
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from tnvmc.report.plots import check_ours
 from tnvmc.shown import duration, fixed, sentence, short, with_error
 from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.run_files import Json, Run, is_current, read_run, steps_asked, steps_done
-from tnvmc.storage.run_folder import CONFIG
+from tnvmc.storage.run_folder import CONFIG, disk_errors
 from tnvmc.trust.finished_run import diagnostics_of
 
 REPORT = "report.html"
@@ -65,11 +65,9 @@ def write_report(path: str | Path, out: str | Path | None = None) -> Path:
         raise ReportError(f"{place}: is a folder; give --out the name of a file")
     check_ours(place.parent, [place], MADE_BY)
     content = report_html(run).encode()
-    try:
+    with disk_errors(place, ReportError):
         place.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(place, content)
-    except OSError as error:
-        raise ReportError(f"{place}: cannot be written ({error.strerror})") from None
     return place
 
 
@@ -98,14 +96,12 @@ def page_data(run: Run) -> dict[str, Any]:
     told = describe.facts(run)
     factors = (run.observables or {}).get("structure_factor") or {}
     kept = ", ".join(Path(name).name for name in describe.orthogonal_to(run.config))
-    subtitle = (
-        told.get("state"), told.get("contraction"), kept and f"orthogonal to {kept}",
-        f"run {run.name}",
-    )  # fmt: skip
+    state = told.get("state"), told.get("contraction"), kept and f"orthogonal to {kept}"
+    subtitle = *state, f"run {run.name}"
     return {
         "name": run.name,
         "title": _title(told) or run.name,
-        "subtitle": " · ".join(part for part in subtitle if part),
+        "subtitle": " · ".join(filter(None, subtitle)),
         "units": describe.units_of(run),
         "headline": list(_headline(run)),
         "words": _words(run),
@@ -131,7 +127,7 @@ def page_data(run: Run) -> dict[str, Any]:
 def _title(told: Mapping[str, str]) -> str:
     model, _, couplings = told.get("model", "").partition(", ")
     lattice = told.get("lattice", "").replace(" x ", " × ")
-    return ", ".join(part for part in (_MODELS.get(model, model), couplings, lattice) if part)
+    return ", ".join(filter(None, (_MODELS.get(model, model), couplings, lattice)))
 
 
 def _headline(run: Run) -> Iterator[tuple[str, str]]:
@@ -158,19 +154,14 @@ def _headline(run: Run) -> Iterator[tuple[str, str]]:
 def _words(run: Run) -> list[tuple[str, str]]:
     """Status and sentence of everything that is to be known of the result; the worst first."""
     result: Json = run.result or {}
-    told: list[tuple[str, str]] = [
-        ("warning", describe.damage_text(damage)) for damage in run.damage
-    ]
+    told = [("warning", describe.damage_text(damage)) for damage in run.damage]
     if not is_current(run):
         asked = steps_asked(run)
-        steps = f"{steps_done(run)}{'' if asked is None else f' of {asked}'} steps are done"
-        state = ""
+        text = f"{steps_done(run)}{'' if asked is None else f' of {asked}'} steps are done"
         if run.result is not None:
-            state = (
-                f", and the measurement is that after {run.result.get('steps')}, with its settings"
-            )
-        told.append(("warning", f"the run is not finished: {steps}{state}"))
-    told += [(found.status, sentence(found)) for found in diagnostics_of(result)]
+            text += f", and the measurement is that after {result.get('steps')}, with its settings"
+        told.append(("warning", f"the run is not finished: {text}"))
+    told += [(str(found.status), sentence(found)) for found in diagnostics_of(result)]
     energy, (exact, method, known_error) = describe.energy_per_site(run), describe.reference(run)
     if all(status == "good" for status, _ in told):
         told.append(("good", "no check has raised a warning"))
@@ -217,14 +208,17 @@ def _comparison(run: Run) -> list[Row]:
 
 def _fits(run: Run) -> Iterator[tuple[str, str, Json]]:
     """Key, name and content of each extrapolation."""
-    convergence = (run.result or {}).get("convergence") or {}
     for key, towards in (("variance", "zero variance"), ("bond_dimension", "infinite D")):
-        if convergence.get(key):
-            yield key, towards, convergence[key]
+        if fit := _convergence(run).get(key):
+            yield key, towards, fit
+
+
+def _convergence(run: Run) -> Json:
+    return (run.result or {}).get("convergence") or {}
 
 
 def _has_error(fit: Json) -> bool:
-    """Whether a line has an error: one through two points has none, and no row of a table."""
+    """Whether a line has an error: one through two points has none."""
     return fit.get("energy") is not None and fit.get("energy_error") is not None
 
 
@@ -254,24 +248,29 @@ def _about(run: Run, told: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def _stages(run: Run) -> list[Row]:
     """What each stage did and where it ended."""
+    keys = ("stage", "kind", "stopped", "D", "chi", "n_samples", "steps")
     return [
         [
             *(
-                None if stage.get(key) is None else str(stage[key]).replace("_", " ")
-                for key in ("stage", "kind", "stopped", "D", "chi", "n_samples", "steps")
+                _if_known(stage.get(key), lambda value: str(value).replace("_", " "))
+                for key in keys
             ),
             per_site(stage, run.n_sites),
             _short(stage, "variance", run.n_sites),
-            None if stage.get("seconds") is None else duration(stage["seconds"]),
+            _if_known(stage.get("seconds"), duration),
         ]
         for stage in describe.stages_of(run)
     ]
 
 
+def _if_known(value: Any, text: Callable[[Any], str]) -> str | None:
+    return None if value is None else text(value)
+
+
 def _chi_scan(run: Run) -> list[Row]:
     """Energies at several chi on the same configurations."""
     n, rows = run.n_sites or 1, []
-    for point in ((run.result or {}).get("convergence") or {}).get("chi") or []:
+    for point in _convergence(run).get("chi") or []:
         off, error = point.get("difference"), point.get("difference_error") or 0.0
         between: Row = [None, None]
         if off is not None and error > 0:
@@ -285,13 +284,16 @@ def _chi_scan(run: Run) -> list[Row]:
 
 def _double_layer(run: Run) -> list[Row]:
     """Energies by the double layer at several chi of its own."""
-    n, rows = run.n_sites or 1, []
-    found = ((run.result or {}).get("convergence") or {}).get("double_layer") or {}
-    for point in found.get("points") or []:
-        energy = None if point.get("energy") is None else fixed(point["energy"] / n, 10)
-        seconds = None if point.get("seconds") is None else duration(point["seconds"])
-        rows.append([str(point["chi"]), energy, _short(point, "closure_spread"), seconds])
-    return rows
+    n = run.n_sites or 1
+    return [
+        [
+            str(point["chi"]),
+            _if_known(point.get("energy"), lambda energy: fixed(energy / n, 10)),
+            _short(point, "closure_spread"),
+            _if_known(point.get("seconds"), duration),
+        ]
+        for point in (_convergence(run).get("double_layer") or {}).get("points") or []
+    ]
 
 
 def _extrapolations(run: Run) -> list[Row]:

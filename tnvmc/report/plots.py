@@ -12,6 +12,7 @@ from tnvmc.report.figures import COMPARED, HISTORIES, NAMES, draw, style
 from tnvmc.report.figures.history import history_of, overview
 from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.run_files import Run, read_run
+from tnvmc.storage.run_folder import disk_errors
 
 FOLDER = "pictures"
 
@@ -83,12 +84,10 @@ def plot_runs(
         for ending in endings
     }
     check_ours(folder, tuple(places), style.MADE_BY)
-    try:
+    with disk_errors(folder, PictureError):
         folder.mkdir(parents=True, exist_ok=True)
         for path, (figure, ending) in places.items():
             write_atomically(path, style.encode(figure, ending))
-    except OSError as error:
-        raise PictureError(f"{folder}: cannot be written ({error.strerror})") from None
     return Written(tuple(places), damage + pictures.left_out)
 
 

@@ -36,8 +36,12 @@ class Description:
     damage: tuple[Damage, ...] = ()
 
     def __str__(self) -> str:
-        damaged = [("DAMAGED", words.damage_text(damage)) for damage in self.damage]
-        lines = [f"  {name:<{_WIDTH}} {text}" for name, text in (*self.rows, *damaged)]
+        names = [name for name, _ in self.rows]
+        lines = [
+            f"  {'' if name == before else name:<{_WIDTH}} {text}"
+            for before, (name, text) in zip(["", *names], self.rows, strict=False)
+        ]
+        lines += [f"  {'DAMAGED':<{_WIDTH}} {words.damage_text(each)}" for each in self.damage]
         return "\n".join([self.title, *lines])
 
 
@@ -53,7 +57,7 @@ def describe(path: str | Path) -> Description:
     """
     path = Path(path)
     if path.is_file():
-        return Description(str(path), _named_once(_of_checkpoint(path)))
+        return Description(str(path), tuple(_of_checkpoint(path)))
     run = run_files.read_run(path)
     status = f"stopped; go on with: tnvmc run --resume {path}"
     if run_files.is_running(run):
@@ -71,17 +75,7 @@ def describe(path: str | Path) -> Description:
             damage.append(Damage(CHECKPOINT, "unreadable", why))
     elif run.history:
         damage.append(Damage(CHECKPOINT, "missing"))
-    return Description(f"{path}: {status}", _named_once(_of_run(run, held)), tuple(damage))
-
-
-def _named_once(rows: Rows) -> tuple[tuple[str, str], ...]:
-    """Rows without the names that repeat."""
-    found = list(rows)
-    before = [None, *(name for name, _ in found)]
-    return tuple(
-        ("" if name == last else name, text)
-        for last, (name, text) in zip(before, found, strict=False)
-    )
+    return Description(f"{path}: {status}", tuple(_of_run(run, held)), tuple(damage))
 
 
 def _of_run(run: Run, checkpoint: Json | None) -> Rows:
@@ -98,15 +92,13 @@ def _of_run(run: Run, checkpoint: Json | None) -> Rows:
         text = f"energy per site {per_site(step, run.n_sites) or 'not finite'}"
         yield "last steps", f"step {step['step'] + 1}: {text}{what and f'; {what}'}"
     for stage in words.stages_of(run):
-        energy, steps = per_site(stage, run.n_sites), stage.get("steps")
+        energy, lost = per_site(stage, run.n_sites), stage.get("lost_weight")
         text = f"{stage.get('stage')}: {stage.get('kind')}"
         text += f", D = {stage['D']}" if stage.get("D") else ""
-        text += f", {steps} steps" if steps is not None else ""
+        text += f", {stage['steps']} steps" if stage.get("steps") is not None else ""
         text += f", E/N {energy}" if energy else ""
-        lost = stage.get("lost_weight")
-        text += (
-            f", then cut: bonds lost up to {lost:.1e} of their weight" if lost is not None else ""
-        )
+        if lost is not None:
+            text += f", then cut: bonds lost up to {lost:.1e} of their weight"
         yield "stages", text
     yield "measured", _measured(run)
     if result.get("relative_error") is not None:
@@ -132,14 +124,13 @@ def _read_checkpoint(path: Path) -> Json:
     """Give "identity", "version", "dtype" and, but for a saved state, "step" and "n_walkers"."""
     with opened(path) as file:
         identity, theta = parameters_in(file)
-        found: dict[str, Any] = {}
+        found: dict[str, Any] = {"identity": identity, "dtype": str(theta.dtype)}
+        found["version"] = str(file.attrs.get("tnvmc_version", "unknown"))
         if "step" in file:
             found["step"] = int(file["step"][()])
         if "here/configs" in file:
             found["n_walkers"] = int(file["here/configs"].shape[0])
-        version = str(file.attrs.get("tnvmc_version", "unknown"))
-        about = {"identity": identity, "version": version}
-        return {**found, **about, "dtype": str(theta.dtype)}
+        return found
 
 
 def _of_checkpoint(path: Path) -> Rows:
@@ -176,10 +167,9 @@ def _progress(run: Run, saved: int | None) -> str:
 
 
 def _measured(run: Run) -> str:
-    result = run.result
+    result, energy = run.result, per_site(run.result or {}, run.n_sites)
     if result is None:
         return "not yet"
-    energy = per_site(result, run.n_sites)
     if energy is None:
         return "not finite"
     old = ""

@@ -30,6 +30,7 @@ from tnvmc.storage.run_folder import (
     FolderInUse,
     Interrupted,
     check_settings,
+    disk_errors,
     refuse_occupied,
 )
 from tnvmc.storage.seals import sealed_toml
@@ -150,11 +151,9 @@ def write_files(files: Mapping[Path, bytes]) -> None:
         DiskError: no space, or no permission.
     """
     for path, content in files.items():
-        try:
+        with disk_errors(path, DiskError):
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, content)
-        except OSError as error:
-            raise DiskError(f"{path}: cannot be written ({error.strerror})") from None
 
 
 def _read(
