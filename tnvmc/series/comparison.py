@@ -13,16 +13,7 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
 from tnvmc.operators.properties import fingerprint
 from tnvmc.series import expansion
-from tnvmc.series.kind import (
-    Column,
-    Histories,
-    Row,
-    Series,
-    SeriesKind,
-    SeriesTable,
-    about,
-    row_values,
-)
+from tnvmc.series import kind as base
 from tnvmc.settings.config import Budget, Settings, build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
@@ -44,7 +35,7 @@ class Compared:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComparedRun(Row):
+class ComparedRun(base.Row):
     """What one state has reached, and what that cost."""
 
     kind: str
@@ -63,7 +54,7 @@ class ComparedRun(Row):
     samples: int  #: of the optimisation
 
 
-class ComparisonKind(SeriesKind):
+class ComparisonKind(base.SeriesKind):
     """Several states of one Hamiltonian, by rising energy."""
 
     name, title, command, run = "comparison", "a comparison", "compare", "ansatz"
@@ -73,7 +64,7 @@ class ComparisonKind(SeriesKind):
     def requested(self, data: Json) -> bool:
         return isinstance(data.get("ansatz"), list)
 
-    def expand(self, data: Json, default_name: str) -> Series:
+    def expand(self, data: Json, default_name: str) -> base.Series:
         for section, why in _NOT_COMPARED.items():
             if section in data:
                 name = f"[{section}]" if section == "scan" else f"[[{section}]]"
@@ -102,9 +93,11 @@ class ComparisonKind(SeriesKind):
             expansion.check_alike(run, operator, n_samples, sector)
             return run
 
-        return Series(self, data, out, expansion.completed(self, blocks, make), operator, compared)
+        return base.Series(
+            self, data, out, expansion.completed(self, blocks, make), operator, compared
+        )
 
-    def refuse_changes(self, series: Series, before: Json) -> None:
+    def refuse_changes(self, series: base.Series, before: Json) -> None:
         """Refuse limits that runs may have passed: they would stand among the others unmarked."""
         begun, budget = expansion.budget_of(before.get("compare")), series.details.budget
         ((unit, now),) = budget.model_dump(exclude_none=True).items()
@@ -123,7 +116,7 @@ class ComparisonKind(SeriesKind):
                     "another --out"
                 )
 
-    def references(self, series: Series, before: Json) -> Mapping[str, Reference]:
+    def references(self, series: base.Series, before: Json) -> Mapping[str, Reference]:
         """Find one energy for all, as the last table has it; none for excited states."""
         if (held := before.get("reference")) is not None:
             found = Reference(**held)
@@ -133,7 +126,7 @@ class ComparisonKind(SeriesKind):
             found = find_reference(series.operator, series.details.magnetisation or 0)
         return dict.fromkeys(series.runs, found)
 
-    def reason_against(self, series: Series, run: Run) -> Diagnostic | None:
+    def reason_against(self, series: base.Series, run: Run) -> Diagnostic | None:
         """Give why a state cannot be compared with the others."""
         if (reason := super().reason_against(series, run)) is not None:
             return reason
@@ -158,13 +151,13 @@ class ComparisonKind(SeriesKind):
                 return Diagnostic("measured_differently", "error", values)
         return None
 
-    def row(self, series: Series, run: Run, reference: Reference) -> ComparedRun:
+    def row(self, series: base.Series, run: Run, reference: Reference) -> ComparedRun:
         settings, result = validate(run.config), run.result
         assert result is not None
         seconds = as_array([line.get("seconds") for line in run.history])
         first = run.history[0] if run.history and run.history[0]["step"] == 0 else {}
         typical, begun = expansion.median(seconds), first.get("seconds")
-        values = row_values(run, ComparedRun)
+        values = base.row_values(run, ComparedRun)
         if result.get("stopped") == "plateau":
             ended = Diagnostic("stopped_on_plateau", "good", {"steps": result["steps"]})
             values["diagnostics"] = (ended, *values["diagnostics"])
@@ -182,9 +175,11 @@ class ComparisonKind(SeriesKind):
             "samples": len(run.history) * expansion.samples_per_step(settings.sampler),
         })  # fmt: skip
 
-    def table(self, series: Series, rows: Any, left_out: Any, references: Any) -> SeriesTable:
+    def table(
+        self, series: base.Series, rows: Any, left_out: Any, references: Any
+    ) -> base.SeriesTable:
         shared = series.details
-        content = about(series) | {
+        content = base.about(series) | {
             "magnetisation": shared.magnetisation,
             "budget": shared.budget.model_dump(exclude_none=True),
             "measured_samples": shared.n_samples,
@@ -192,25 +187,25 @@ class ComparisonKind(SeriesKind):
             "reference": asdict(next(iter(references.values()))),
         }
         by_energy = tuple(sorted(rows, key=lambda row: row.energy))
-        return SeriesTable(self, by_energy, left_out, content)
+        return base.SeriesTable(self, by_energy, left_out, content)
 
-    def columns(self, table: SeriesTable) -> tuple[Column, ...]:
+    def columns(self, table: base.SeriesTable) -> tuple[base.Column, ...]:
         method = table.about["reference"]["method"]
         distance = "relative error" if method in (None, "exact") else f"distance to {method}"
         return (
-            Column("ansatz", lambda row: row.name),
-            Column("energy per site", lambda row: with_error(*row.per_site)),
-            Column(distance, lambda r: scientific(r.relative_error, r.relative_error_error)),
-            Column("var / N", lambda row: f"{row.variance / row.n_sites:.2e}"),
-            Column("V-score", lambda row: f"{row.v_score:.2e}"),
-            Column("parameters", lambda row: str(row.parameters)),
-            Column("steps", lambda row: str(row.steps)),
-            Column("s / step", lambda row: _short(row.seconds_per_step)),
-            Column("s / eff. sample", lambda row: _short(row.seconds_per_effective_sample)),
-            Column("sampler", lambda row: row.sampler, left=True),
+            base.Column("ansatz", lambda row: row.name),
+            base.Column("energy per site", lambda row: with_error(*row.per_site)),
+            base.Column(distance, lambda r: scientific(r.relative_error, r.relative_error_error)),
+            base.Column("var / N", lambda row: f"{row.variance / row.n_sites:.2e}"),
+            base.Column("V-score", lambda row: f"{row.v_score:.2e}"),
+            base.Column("parameters", lambda row: str(row.parameters)),
+            base.Column("steps", lambda row: str(row.steps)),
+            base.Column("s / step", lambda row: _short(row.seconds_per_step)),
+            base.Column("s / eff. sample", lambda row: _short(row.seconds_per_effective_sample)),
+            base.Column("sampler", lambda row: row.sampler, left=True),
         )
 
-    def headline(self, table: SeriesTable) -> str:
+    def headline(self, table: base.SeriesTable) -> str:
         about, known = table.about, Reference(**table.about["reference"])
         ((unit, amount),) = about["budget"].items()
         reference = "no reference energy is known"
@@ -228,9 +223,11 @@ class ComparisonKind(SeriesKind):
             + f"; {reference}"
         )
 
-    def picture(self, series: Series, table: SeriesTable) -> Histories:
+    def picture(self, series: base.Series, table: base.SeriesTable) -> base.Histories:
         names = {row.name for row in table.rows}
-        return Histories([series.out / name for name in series.runs if name in names], final=True)
+        return base.Histories(
+            [series.out / name for name in series.runs if name in names], final=True
+        )
 
 
 def _short(value: float | None) -> str:

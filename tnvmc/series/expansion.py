@@ -29,26 +29,20 @@ from tnvmc.settings.rules import check_symmetries
 from tnvmc.storage.run_files import Run, as_array
 
 _NAME = re.compile(r"\w[\w .,=+()-]*")
-_RESERVED = ("pictures",)
 
 
 def named(section: str, names: Sequence[Any], label: str) -> list[str]:
-    """Check the names of runs, which are those of folders.
+    """Check the names of the tables of a section, which are those of folders.
 
-    Args:
-        section: whose tables have these names.
-        names: what they say, None where nothing stands.
-        label: what a name should be, with an example.
-
-    Raises:
-        ConfigError: names that are missing, cannot be folders, or stand twice.
+    `label` is what a name should be, with an example.  Raises `ConfigError` for names that are
+    missing, cannot be folders, or stand twice.
     """
     problems, taken = [], set()
     for number, name in enumerate(names, 1):
         where = f"{section}.{number}.name"
         if name is None:
             problems.append(ConfigProblem(where, "missing", label))
-        elif not isinstance(name, str) or not _NAME.fullmatch(name) or name.lower() in _RESERVED:
+        elif not isinstance(name, str) or not _NAME.fullmatch(name) or name.lower() == "pictures":
             text = f"{label}; this cannot be a folder"
             problems.append(ConfigProblem(where, "not_allowed", text, name))
         elif name.lower() in taken:
@@ -63,11 +57,7 @@ def named(section: str, names: Sequence[Any], label: str) -> list[str]:
 def completed(
     kind: SeriesKind, names: Iterable[str], make: Callable[[str], Settings]
 ) -> dict[str, Settings]:
-    """Make the settings of every run, and say of all that cannot be what is wrong with them.
-
-    Raises:
-        ConfigError: one line for each problem, with the name of the run.
-    """
+    """Make the settings of every run; `ConfigError` tells all problems, with the names of runs."""
     runs: dict[str, Settings] = {}
     problems: list[ConfigProblem] = []
     for name in names:
@@ -110,10 +100,7 @@ def check_parts(settings: Settings, operator: Operator, with_start: bool = True)
     """Build all that a run is made of, and give its wave function.
 
     The start is left out where it takes its time (simple update, which fits a PEPS or an MPS), and
-    where it is not there yet (not `with_start`).
-
-    Raises:
-        ValueError: parts that do not fit together.
+    where it is not there yet (not `with_start`).  Raises `ValueError` where parts do not fit.
     """
     namespace_of(settings.run.device)
     ansatz = build_ansatz(settings, operator)
@@ -181,9 +168,7 @@ def check_alike(settings: Settings, operator: Operator, n_samples: int, sector: 
         proven = has_ground_state(operator, ansatz.group, own or 0)
         positive = all(each.character == 1 for each in ansatz.group.elements)
         if not (positive if proven is None else proven):
-            text = (
-                "a comparison is one of ground states, which have others; run this state by itself"
-            )
+            text = "a comparison is one of ground states, which have others; run it by itself"
             raise ConfigError(conflict("ansatz.characters", text, settings.ansatz.characters))
     drawn = measured_samples(settings, operator)
     if drawn != n_samples and settings.sampler.kind == "metropolis":
@@ -199,11 +184,7 @@ MOST_STEPS = 100_000
 
 
 def budget_of(section: Any) -> Budget:
-    """Check the content of [compare].
-
-    Raises:
-        ConfigError: not one number of one of the three units.
-    """
+    """Check the content of [compare]: one number of one of the three units."""
     known, given = Budget.model_fields, section if isinstance(section, dict) else {}
     if len(given) != 1 or not set(given) <= set(known):
         held = ", ".join(given) or "nothing"
@@ -274,10 +255,10 @@ def seconds_per_effective_sample(run: Run, settings: Settings) -> float | None:
     """Give the median over the steps of what a sample costs that is worth an independent one.
 
     A step of M samples has M / (2 tau) of them.  tau is the larger of the step's own, which cannot
-    exceed half its draws per walker, and that of the final measurement, which has more of them; at
-    least 1/2.  The bias of chains that have not come to equilibrium is not in it.  Samples with
-    weights are worth less by their share of effective ones: that of the step, and for direct draws
-    that of the final measurement.  None under enumeration, or where no tau is known.
+    exceed half its draws per walker, and that of the final measurement; at least 1/2.  The bias of
+    chains that have not come to equilibrium is not in it.  Samples with weights are worth less by
+    their share of effective ones: that of the step, for direct draws that of the final measurement.
+    None under enumeration, or where no tau is known.
     """
     n = samples_per_step(settings.sampler)
     if not n or run.result is None:

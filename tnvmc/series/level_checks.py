@@ -60,11 +60,8 @@ def judged(
 ) -> tuple[SectorRow, ...]:
     """Give rows with gaps above the first sector, and with warnings of levels that cannot be right.
 
-    Args:
-        rows: in the order of the file.
-        first: name of the sector from which gaps count.
-        numbers: quantum numbers of each sector, by name.
-        rotations: whether the Hamiltonian has all rotations of the spins.
+    `numbers` are the quantum numbers of the sectors; `rotations` is whether the Hamiltonian has all
+    rotations of the spins.
     """
     if rows and rows[0].name == first:
         rows = [rows[0], *(_above(rows[0], row) for row in rows[1:])]
@@ -91,17 +88,13 @@ def _above(first: SectorRow, row: SectorRow) -> SectorRow:
         error = math.hypot(gap.error, row.exact.error or 0.0, first.exact.error or 0.0)
         sigmas = (gap.energy - exact_gap) / error if error else None
     if row.exact.method == first.exact.method == "exact" and exact_gap is not None:
-        gap = replace(gap, diagnostics=(*gap.diagnostics, *_far(gap, exact_gap)))
+        distance = gap.energy - exact_gap
+        if abs(distance) > max(ABOVE_EXACT * gap.error, FAR_ABOVE * abs(exact_gap)):
+            in_errors = distance / gap.error if gap.error else None
+            values = {"exact": exact_gap, "distance": distance, "sigmas": in_errors}
+            found = Diagnostic("gap_far_from_exact", "warning", values)
+            gap = replace(gap, diagnostics=(*gap.diagnostics, found))
     return replace(row, gap=gap, exact_gap=exact_gap, gap_sigmas=sigmas)
-
-
-def _far(gap: Gap, exact: float) -> Iterator[Diagnostic]:
-    """Warn of a gap beyond `ABOVE_EXACT` errors from the exact one, and a hundredth of it."""
-    distance, error = gap.energy - exact, gap.error
-    if abs(distance) > max(ABOVE_EXACT * error, FAR_ABOVE * abs(exact)):
-        sigmas = distance / error if error else None
-        values = {"exact": exact, "distance": distance, "sigmas": sigmas}
-        yield Diagnostic("gap_far_from_exact", "warning", values)
 
 
 def _compared(
@@ -179,17 +172,15 @@ def sector_references(series: Series) -> dict[str, Reference]:
     defined, and none is given.
     """
     found: dict[str, Reference] = {}
-    sectors = series.details
+    sectors, operator = series.details, series.operator
     for name, numbers in sectors.numbers.items():
-        off = sectors.orthogonal_to[name]
-        if len(series.runs[name].orthogonal or ()) > len(off):
+        lower = [(sectors.numbers[each], found[each]) for each in sectors.orthogonal_to[name]]
+        if len(series.runs[name].orthogonal or ()) > len(lower):
             found[name] = Reference()  # also orthogonal to a run from elsewhere
-        elif not off:
-            sector, group = numbers.magnetisation, numbers.group
-            found[name] = find_reference(series.operator, sector, group=group)
+        elif lower:
+            found[name] = _level_above(operator, numbers, lower)
         else:
-            lower = [(sectors.numbers[each], found[each]) for each in off]
-            found[name] = _level_above(series.operator, numbers, lower)
+            found[name] = find_reference(operator, numbers.magnetisation, group=numbers.group)
     return found
 
 

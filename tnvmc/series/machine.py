@@ -70,10 +70,9 @@ def new_series(
     Raises:
         ConfigError: settings that cannot run, of any run; nothing has been started.
         FolderError: `out` holds a run or several already.
-        DiskError: no space left.
-        Interrupted: Ctrl-C or SIGTERM, with a checkpoint written.
+        DiskError, Interrupted: as a single run.
     """
-    series = _expanded(kind, read_toml(path), with_out(overrides, out), path.stem)
+    series = kind.expand(with_overrides(read_toml(path), with_out(overrides, out)), path.stem)
     if kind_of_folder(series.out) is kind:
         raise FolderError(
             f"{series.out}: holds {kind.title} already; continue with {_resume(series)}, or choose "
@@ -101,7 +100,7 @@ def resumed_series(
     """
     before = _settings_in(kind, folder)
     data = before if file is None else read_toml(Path(file))
-    series = _expanded(kind, data, with_out(overrides, folder))
+    series = kind.expand(with_overrides(data, with_out(overrides, folder)), kind.name)
     kind.refuse_changes(series, before)
     return _make(series, maker)
 
@@ -109,13 +108,11 @@ def resumed_series(
 def held_series(kind: SeriesKind, folder: Path) -> tuple[Series, SeriesTable]:
     """Give the series in a folder, and the table of what its runs hold now.
 
-    What the last table says of references and of runs that failed is kept.
-
-    Raises:
-        FolderError: no such runs there.
-        ConfigError: settings that cannot be read any more.
+    What the last table says of references and of runs that failed is kept.  Raises as
+    `resumed_series`.
     """
-    series = _expanded(kind, _settings_in(kind, folder), with_out((), folder))
+    data = with_overrides(_settings_in(kind, folder), with_out((), folder))
+    series = kind.expand(data, kind.name)
     before = _table_before(series)
     failed = {
         each["name"]: each["values"]["reason"]
@@ -128,13 +125,7 @@ def held_series(kind: SeriesKind, folder: Path) -> tuple[Series, SeriesTable]:
 def tabulated(
     series: Series, references: Mapping[str, Reference], failed: Mapping[str, str]
 ) -> SeriesTable:
-    """Read all runs of a series from their folders.
-
-    Args:
-        series: with the settings of the runs.
-        references: what each energy is compared with, by name.
-        failed: why runs gave up, by their names.
-    """
+    """Read all runs of a series; `failed` tells by their names why some gave up."""
     kind, read = series.kind, partial(_read, series, references, failed)
     table = kind.table(series, *read(series.runs), references)
     after = kind.runs_after(series, table)
@@ -145,11 +136,7 @@ def tabulated(
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
-    """Write files, and the folders that they are in.
-
-    Raises:
-        DiskError: no space, or no permission.
-    """
+    """Write files, and the folders that they are in."""
     for path, content in files.items():
         with disk_errors(path, DiskError):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -180,12 +167,6 @@ def _read(
         else:
             left_out.append((name, reason))
     return tuple(rows), tuple(left_out)
-
-
-def _expanded(
-    kind: SeriesKind, data: Json, overrides: Sequence[str], default_name: str = ""
-) -> Series:
-    return kind.expand(with_overrides(data, overrides), default_name or kind.name)
 
 
 def _settings_in(kind: SeriesKind, folder: Path) -> Json:

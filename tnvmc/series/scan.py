@@ -15,19 +15,8 @@ from typing import Any
 
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
+from tnvmc.series import kind as base
 from tnvmc.series.expansion import check_parts, completed, later_seed, out_of
-from tnvmc.series.kind import (
-    Column,
-    Curve,
-    Curves,
-    Row,
-    Series,
-    SeriesKind,
-    SeriesTable,
-    about,
-    or_dash,
-    row_values,
-)
 from tnvmc.settings.config import ScanSettings, Settings, build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import parse, validate
@@ -42,7 +31,7 @@ _OF_ATOMS = ("n", "nn")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScanRow(Row):
+class ScanRow(base.Row):
     """The energy at one value."""
 
     value: Any  #: a number, or the shape of a lattice
@@ -63,7 +52,7 @@ class ScanRow(Row):
         return None if known is None or not error else (energy - known) / error
 
 
-class ScanKind(SeriesKind):
+class ScanKind(base.SeriesKind):
     """One run for each value of a key, in the order of the file."""
 
     name, title, chained = "scan", "a scan", True
@@ -71,7 +60,7 @@ class ScanKind(SeriesKind):
     def requested(self, data: Json) -> bool:
         return "scan" in data
 
-    def expand(self, data: Json, default_name: str) -> Series:
+    def expand(self, data: Json, default_name: str) -> base.Series:
         """The runs have seeds of their own, so that their samples are independent."""
         if not isinstance(content := data.get("scan"), Mapping):
             raise ConfigError(ConfigProblem("scan", "not_allowed", "a section, [scan]", content))
@@ -96,10 +85,10 @@ class ScanKind(SeriesKind):
             if (each in _OF_ATOMS) != (operator.units == "n"):
                 why = f"is not measured of this model, whose units are {operator.units}"
                 raise ConfigError(conflict("scan.observables", why, each))
-        return Series(self, data, out, runs, operator, (scan.key, values), observables)
+        return base.Series(self, data, out, runs, operator, (scan.key, values), observables)
 
-    def row(self, series: Series, run: Run, reference: Reference) -> ScanRow:
-        values = row_values(run, ScanRow)
+    def row(self, series: base.Series, run: Run, reference: Reference) -> ScanRow:
+        values = base.row_values(run, ScanRow)
         held = {} if is_outdated(run) else run.observables or {}
         found = {name: observed_value(held, name) for name in series.observables}
         return ScanRow(**values | {
@@ -107,38 +96,44 @@ class ScanKind(SeriesKind):
             "observables": {name: value for name, value in found.items() if value is not None},
         })  # fmt: skip
 
-    def table(self, series: Series, rows: Any, left_out: Any, references: Any) -> SeriesTable:
+    def table(
+        self, series: base.Series, rows: Any, left_out: Any, references: Any
+    ) -> base.SeriesTable:
         key, values = series.details
         section, *names = key.split(".")
-        content = about(series)
+        content = base.about(series)
         content[section] = {k: v for k, v in content[section].items() if names != [k]}
         content |= {"key": key, "values": list(values.values())}
-        return SeriesTable(self, rows if key == SIZE else concave(rows), left_out, content)
+        return base.SeriesTable(self, rows if key == SIZE else concave(rows), left_out, content)
 
-    def columns(self, table: SeriesTable) -> tuple[Column, ...]:
+    def columns(self, table: base.SeriesTable) -> tuple[base.Column, ...]:
         names = dict.fromkeys(name for row in table.rows for name in row.observables)
         return (
-            Column(table.about["key"].split(".")[-1], lambda row: _written(row.value)),
-            Column("energy per site", lambda row: with_error(*row.per_site)),
-            Column(
-                "exact", lambda r: or_dash(r.exact_energy_per_site, "{:.6f}".format), optional=True
+            base.Column(table.about["key"].split(".")[-1], lambda row: _written(row.value)),
+            base.Column("energy per site", lambda row: with_error(*row.per_site)),
+            base.Column(
+                "exact",
+                lambda r: base.or_dash(r.exact_energy_per_site, "{:.6f}".format),
+                optional=True,
             ),
-            Column("errors off", lambda row: or_dash(row.off, "{:+.1f}".format), optional=True),
-            Column("V-score", lambda row: f"{row.v_score:.1e}"),
-            Column("steps", lambda row: str(row.steps)),
-            *(Column(name, partial(_observable, name)) for name in names),
+            base.Column(
+                "errors off", lambda row: base.or_dash(row.off, "{:+.1f}".format), optional=True
+            ),
+            base.Column("V-score", lambda row: f"{row.v_score:.1e}"),
+            base.Column("steps", lambda row: str(row.steps)),
+            *(base.Column(name, partial(_observable, name)) for name in names),
         )
 
-    def headline(self, table: SeriesTable) -> str:
+    def headline(self, table: base.SeriesTable) -> str:
         first, *_, last = map(_written, table.about["values"])
         return f"{table.about['key']} from {first} to {last}; {super().headline(table)}"
 
-    def notes(self, table: SeriesTable) -> Iterator[tuple[str, str | Diagnostic]]:
+    def notes(self, table: base.SeriesTable) -> Iterator[tuple[str, str | Diagnostic]]:
         if others := sorted({r.exact_method for r in table.rows} - {None, "exact"}):
             yield "", f'"exact" is from {", ".join(others)} where no exact energy is known'
         yield from super().notes(table)
 
-    def picture(self, series: Series, table: SeriesTable) -> Curves:
+    def picture(self, series: base.Series, table: base.SeriesTable) -> base.Curves:
         """Energy per site and every observable against the value."""
         key = table.about["key"]
         rows = sorted(table.rows, key=lambda row: row.place)
@@ -151,7 +146,7 @@ class ScanKind(SeriesKind):
             values = [tuple(row.observables[name].values()) for row in some]
             curves += [_curve(_axis(name), some, values)] if some else []
         axis = "number of sites" if key == SIZE else key.removeprefix("hamiltonian.")
-        return Curves(curves, axis)
+        return base.Curves(curves, axis)
 
 
 def observed_value(held: Json, name: str) -> dict[str, float] | None:
@@ -170,9 +165,11 @@ def observed_value(held: Json, name: str) -> dict[str, float] | None:
     return {key: found[key] for key in ("mean", "error")}
 
 
-def _curve(axis: str, rows: Sequence[ScanRow], values: Any, exact: Sequence[Any] = ()) -> Curve:
+def _curve(
+    axis: str, rows: Sequence[ScanRow], values: Any, exact: Sequence[Any] = ()
+) -> base.Curve:
     means, errors = zip(*values, strict=True)
-    return Curve(axis, [row.place for row in rows], means, errors, exact)
+    return base.Curve(axis, [row.place for row in rows], means, errors, exact)
 
 
 def _axis(name: str) -> str:
@@ -181,7 +178,7 @@ def _axis(name: str) -> str:
 
 
 def _observable(name: str, row: ScanRow) -> str:
-    return or_dash(row.observables.get(name), lambda found: with_error(*found.values()))
+    return base.or_dash(row.observables.get(name), lambda found: with_error(*found.values()))
 
 
 def _written(value: Any) -> str:
@@ -190,11 +187,7 @@ def _written(value: Any) -> str:
 
 
 def _values(scan: ScanSettings) -> dict[str, Any]:
-    """Give the values by the names of their runs.
-
-    Raises:
-        ConfigError: another key, fewer than two values, one that stands twice.
-    """
+    """Give the values by the names of their runs; refuse one value, or one that stands twice."""
     section, _, name = scan.key.partition(".")
     if scan.key != SIZE and (section != "hamiltonian" or name in ("", "model")):
         why = "must be a coupling or a field, as hamiltonian.h, or lattice.shape"

@@ -12,19 +12,8 @@ from typing import Any
 
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import MOST_STARTS, Json
+from tnvmc.series import kind as base
 from tnvmc.series.expansion import check_parts, later_seed, out_of
-from tnvmc.series.kind import (
-    Column,
-    Histories,
-    Row,
-    Series,
-    SeriesKind,
-    SeriesTable,
-    about,
-    or_dash,
-    row_values,
-    unlike,
-)
 from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
@@ -41,7 +30,7 @@ WRONG = frozenset({"below_reference", "below_level", "not_orthogonal"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class StartRow(Row):
+class StartRow(base.Row):
     """The energy that one start ended with."""
 
     seed: int
@@ -58,7 +47,7 @@ class StartRow(Row):
 
 
 @dataclass(frozen=True, repr=False)
-class StartTable(SeriesTable):
+class StartTable(base.SeriesTable):
     """Starts in the order of their seeds, and the lowest, measured again."""
 
     lowest: str | None = None  #: name of the start of lowest energy
@@ -78,7 +67,7 @@ class StartTable(SeriesTable):
         }
 
 
-class StartsKind(SeriesKind):
+class StartsKind(base.SeriesKind):
     """The same run from several seeds."""
 
     name, title, run, rows = "starts", "several starts", "start", "starts"
@@ -91,7 +80,7 @@ class StartsKind(SeriesKind):
         asked = run.get("starts") if isinstance(run, Mapping) else None
         return isinstance(asked, int) and asked > 1
 
-    def expand(self, data: Json, default_name: str) -> Series:
+    def expand(self, data: Json, default_name: str) -> base.Series:
         """The runs have the seeds `run.seed`, `run.seed` + 1 and so on."""
         shared = validate(data)
         if (number := shared.run.starts or 1) == 1:
@@ -108,13 +97,13 @@ class StartsKind(SeriesKind):
             raise
         except ValueError as error:
             raise ConfigError(str(error)) from None
-        return Series(self, data, out, runs, operator)
+        return base.Series(self, data, out, runs, operator)
 
     def _fixed(self, run: Json) -> dict[str, Any]:
         """Give all that has an influence on the result: starts are compared."""
         return relevant(run)
 
-    def refuse_changes(self, series: Series, before: Json) -> None:
+    def refuse_changes(self, series: base.Series, before: Json) -> None:
         """Refuse also to leave one out."""
         begun = {file.parent.name for file in series.out.glob(f"start-*/{CONFIG}")}
         if left := sorted(begun - set(series.runs)):
@@ -124,7 +113,7 @@ class StartsKind(SeriesKind):
             )
         super().refuse_changes(series, before)
 
-    def reason_against(self, series: Series, run: Run) -> Diagnostic | None:
+    def reason_against(self, series: base.Series, run: Run) -> Diagnostic | None:
         """Give why an energy is not of a start of this file, or not of the state of the lowest."""
         name = run.path.name
         if run.damage:
@@ -134,34 +123,36 @@ class StartsKind(SeriesKind):
             wanted = _again(series, name.replace("again", "start"))
             if (reason := _other_state(series, run, wanted.as_dict())) is not None:
                 return reason
-        elif apart := unlike(run.config, series.runs[name].as_dict()):
+        elif apart := base.unlike(run.config, series.runs[name].as_dict()):
             return Diagnostic("start_unlike", "error", {"settings": apart})
         return super().reason_against(series, run)
 
-    def row(self, series: Series, run: Run, reference: Reference) -> StartRow:
-        values = row_values(run, StartRow)
+    def row(self, series: base.Series, run: Run, reference: Reference) -> StartRow:
+        values = base.row_values(run, StartRow)
         return StartRow(**values | {"seed": run.config["run"]["seed"]})
 
-    def table(self, series: Series, rows: Any, left_out: Any, references: Any) -> StartTable:
+    def table(self, series: base.Series, rows: Any, left_out: Any, references: Any) -> StartTable:
         starts, lowest = above_lowest([row for row in rows if row.name in series.runs])
         again = next((row for row in rows if row.name not in series.runs), None)
         agreement = tuple(agreement_of(starts))
-        return StartTable(self, tuple(starts), left_out, about(series), agreement, lowest, again)
+        return StartTable(
+            self, tuple(starts), left_out, base.about(series), agreement, lowest, again
+        )
 
-    def runs_after(self, series: Series, table: Any) -> Mapping[str, Settings]:
+    def runs_after(self, series: base.Series, table: Any) -> Mapping[str, Settings]:
         """Measure the state of the lowest with new samples, in a folder of its own."""
         if table.lowest is None:
             return {}
         return {table.lowest.replace("start", "again"): _again(series, table.lowest)}
 
-    def columns(self, table: SeriesTable) -> tuple[Column, ...]:
+    def columns(self, table: base.SeriesTable) -> tuple[base.Column, ...]:
         return (
-            Column("start", lambda row: row.name),
-            Column("seed", lambda row: str(row.seed)),
-            Column("energy", lambda row: with_error(row.energy, row.energy_error)),
-            Column("per site", lambda row: with_error(*row.per_site)),
-            Column("variance per site", lambda row: f"{row.variance / row.n_sites:.2e}"),
-            Column("errors above", lambda row: or_dash(row.above, "{:+.1f}".format)),
+            base.Column("start", lambda row: row.name),
+            base.Column("seed", lambda row: str(row.seed)),
+            base.Column("energy", lambda row: with_error(row.energy, row.energy_error)),
+            base.Column("per site", lambda row: with_error(*row.per_site)),
+            base.Column("variance per site", lambda row: f"{row.variance / row.n_sites:.2e}"),
+            base.Column("errors above", lambda row: base.or_dash(row.above, "{:+.1f}".format)),
         )
 
     def notes(self, table: Any) -> Iterator[tuple[str, str | Diagnostic]]:
@@ -177,11 +168,11 @@ class StartsKind(SeriesKind):
             alone = row is quoted or (quoted is None and row.name == lowest)
             yield from ((row.name, each) for each in (row.diagnostics if alone else row.wrong))
 
-    def picture(self, series: Series, table: SeriesTable) -> Histories:
-        return Histories([series.out / row.name for row in table.rows])
+    def picture(self, series: base.Series, table: base.SeriesTable) -> base.Histories:
+        return base.Histories([series.out / row.name for row in table.rows])
 
 
-def _again(series: Series, name: str) -> Settings:
+def _again(series: base.Series, name: str) -> Settings:
     """Give settings that measure the state of a start with samples of a seed of their own."""
     run, again = series.runs[name], series.out / name.replace("start", "again")
     state = measured_file(series.out / name) or series.out / name
@@ -193,7 +184,7 @@ def _again(series: Series, name: str) -> Settings:
     return run.model_copy(update={"stage": None}).changed(changes)
 
 
-def _other_state(series: Series, run: Run, wanted: Json) -> Diagnostic | None:
+def _other_state(series: base.Series, run: Run, wanted: Json) -> Diagnostic | None:
     """Give why a second measurement is of another state than the start has, or made otherwise.
 
     It may have been measured with more samples, and the file of its start may lie elsewhere now.
@@ -206,7 +197,7 @@ def _other_state(series: Series, run: Run, wanted: Json) -> Diagnostic | None:
         same = hashed is not None and hashed == measured_hash(series.out / name)
     except StateFileError as error:
         return Diagnostic("run_unreadable", "error", {"reason": str(error)})
-    if same and not unlike(here, wanted):
+    if same and not base.unlike(here, wanted):
         return None
     return Diagnostic("start_changed", "error", {"name": name, "again": run.path.name})
 

@@ -12,20 +12,8 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
 from tnvmc.operators.basis import check_magnetisation
 from tnvmc.operators.properties import rotation_invariant
+from tnvmc.series import kind as base
 from tnvmc.series.expansion import check_parts, completed, given, later_seed, named, of_run, out_of
-from tnvmc.series.kind import (
-    Column,
-    Level,
-    Levels,
-    Series,
-    SeriesKind,
-    SeriesTable,
-    about,
-    asks_no_more,
-    begun_runs,
-    or_dash,
-    row_values,
-)
 from tnvmc.series.level_checks import (
     SectorRow,
     changed_since,
@@ -53,7 +41,7 @@ class Sectors:
     orthogonal_to: Mapping[str, tuple[str, ...]]
 
 
-class SectorsKind(SeriesKind):
+class SectorsKind(base.SeriesKind):
     """The lowest states of several sectors; gaps count from the first in the file."""
 
     name, title, run, rows = "sectors", "several sectors", "sector", "levels"
@@ -68,7 +56,7 @@ class SectorsKind(SeriesKind):
     def requested(self, data: Json) -> bool:
         return "sector" in data
 
-    def expand(self, data: Json, default_name: str) -> Series:
+    def expand(self, data: Json, default_name: str) -> base.Series:
         """The runs have seeds of their own, so that their samples are independent."""
         shared = validate(data)
         if shared.sector is None:
@@ -92,7 +80,7 @@ class SectorsKind(SeriesKind):
         sectors = Sectors(numbers, {name: own.orthogonal_to for name, own in tables.items()})
         if problems := [*self._alike(sectors)]:
             raise ConfigError(*problems)
-        return Series(self, data, out, runs, operator, sectors)
+        return base.Series(self, data, out, runs, operator, sectors)
 
     def _fixed(self, run: Json) -> dict[str, Any]:
         state, kept = run["ansatz"], run.get("orthogonal", ())
@@ -103,27 +91,27 @@ class SectorsKind(SeriesKind):
             "penalty": [each.get("penalty") for each in kept],
         }
 
-    def refuse_changes(self, series: Series, before: Json) -> None:
+    def refuse_changes(self, series: base.Series, before: Json) -> None:
         """Refuse also more steps of a state that another is orthogonal to."""
         super().refuse_changes(series, before)
-        begun = begun_runs(series)
+        begun = base.begun_runs(series)
         for name, config in begun.items():
             off = series.details.orthogonal_to
             dependent = [each for each in begun if name in off[each]]
-            if dependent and not asks_no_more(config, series.runs[name].as_dict()):
+            if dependent and not base.asks_no_more(config, series.runs[name].as_dict()):
                 raise ConfigError(
                     f"sector '{name}': would go on with other settings, and '{dependent[0]}' is "
                     "kept orthogonal to its state as it is; choose another --out, or change "
                     "settings of that one only (sector.N.steps)"
                 )
 
-    def references(self, series: Series, before: Json) -> Mapping[str, Reference]:
+    def references(self, series: base.Series, before: Json) -> Mapping[str, Reference]:
         return sector_references(series)
 
-    def row(self, series: Series, run: Run, reference: Reference) -> SectorRow:
+    def row(self, series: base.Series, run: Run, reference: Reference) -> SectorRow:
         name, result = run.path.name, run.result
         assert result is not None
-        values, state = row_values(run, SectorRow), series.runs[name].ansatz
+        values, state = base.row_values(run, SectorRow), series.runs[name].ansatz
         told = [with_key(series, name, each) for each in values["diagnostics"]]
         return SectorRow(**values | {
             "exact": reference,
@@ -135,34 +123,36 @@ class SectorsKind(SeriesKind):
             "overlaps": tuple(result.get("overlaps") or ()),
         })  # fmt: skip
 
-    def table(self, series: Series, rows: Any, left_out: Any, references: Any) -> SeriesTable:
+    def table(
+        self, series: base.Series, rows: Any, left_out: Any, references: Any
+    ) -> base.SeriesTable:
         first, numbers = next(iter(series.runs)), series.details.numbers
         rows = judged(rows, first, numbers, rotation_invariant(series.operator))
-        return SeriesTable(self, rows, left_out, about(series) | {"first": first})
+        return base.SeriesTable(self, rows, left_out, base.about(series) | {"first": first})
 
-    def columns(self, table: SeriesTable) -> tuple[Column, ...]:
+    def columns(self, table: base.SeriesTable) -> tuple[base.Column, ...]:
         return tuple(
-            Column(title, text, optional=True)
+            base.Column(title, text, optional=True)
             for title, text in {
                 "sector": lambda row: row.name,
-                "2 Sz": lambda row: or_dash(row.magnetisation, str),
+                "2 Sz": lambda row: base.or_dash(row.magnetisation, str),
                 "symmetry": _symmetry,
                 "orthogonal to": lambda row: ", ".join(row.orthogonal_to) or "-",
                 "energy": lambda row: with_error(row.energy, row.energy_error),
                 "V-score": lambda row: f"{row.v_score:.1e}",
-                "exact": lambda row: or_dash(row.exact.energy, lambda x: fixed(x, 6)),
-                "E: errors off": lambda row: or_dash(row.sigmas, "{:+.1f}".format),
-                "gap": lambda row: or_dash(row.gap, lambda g: with_error(g.energy, g.error)),
-                "exact gap": lambda row: or_dash(row.exact_gap, lambda x: fixed(x, 6)),
-                "gap: errors off": lambda row: or_dash(row.gap_sigmas, "{:+.1f}".format),
+                "exact": lambda row: base.or_dash(row.exact.energy, lambda x: fixed(x, 6)),
+                "E: errors off": lambda row: base.or_dash(row.sigmas, "{:+.1f}".format),
+                "gap": lambda row: base.or_dash(row.gap, lambda g: with_error(g.energy, g.error)),
+                "exact gap": lambda row: base.or_dash(row.exact_gap, lambda x: fixed(x, 6)),
+                "gap: errors off": lambda row: base.or_dash(row.gap_sigmas, "{:+.1f}".format),
             }.items()
         )
 
-    def headline(self, table: SeriesTable) -> str:
+    def headline(self, table: base.SeriesTable) -> str:
         about = table.about
         return f"energies are totals in {about['units']} units, gaps count from '{about['first']}'"
 
-    def notes(self, table: SeriesTable) -> Iterator[tuple[str, str | Diagnostic]]:
+    def notes(self, table: base.SeriesTable) -> Iterator[tuple[str, str | Diagnostic]]:
         for row in table.rows:
             overlaps = row.overlaps[-len(row.orthogonal_to) :]
             for other, each in zip(row.orthogonal_to, overlaps, strict=False):
@@ -176,13 +166,13 @@ class SectorsKind(SeriesKind):
                 if each.status != "good":
                     yield f"{row.name}: gap", each
 
-    def picture(self, series: Series, table: SeriesTable) -> Levels:
+    def picture(self, series: base.Series, table: base.SeriesTable) -> base.Levels:
         """The first is drawn with the error of its energy, the others with that of their gap."""
         first = table.rows[0]
         methods = {row.exact.method for row in table.rows if row.exact.energy is not None}
         known = any(row.exact_gap is not None for row in table.rows)
         levels = [
-            Level(
+            base.Level(
                 _labels(row),
                 0.0 if row.gap is None else row.gap.energy,
                 row.energy_error if row.gap is None else row.gap.error,
@@ -191,7 +181,7 @@ class SectorsKind(SeriesKind):
             for row in table.rows
         ]
         axis = f"E − E({first.name}) ({first.units} units)"
-        return Levels(levels, axis, "exact" if methods == {"exact"} else "reference")
+        return base.Levels(levels, axis, "exact" if methods == {"exact"} else "reference")
 
     def _alike(self, sectors: Sectors) -> Iterator[ConfigProblem]:
         """Yield sectors that are the same, which would have one state, and names of no use."""
