@@ -102,13 +102,9 @@ def boundary_expectation(
         n_sites, d = operator.n_sites, operator.local_dim
         check_magnetisation(n_sites, d, magnetisation)
         rotations = _rotations(grid, (n_sites * (d - 1) - magnetisation) // 2, chi)
-    parts = [
-        part
-        for view in plan
-        for part in _parts(
-            _reflected(grid) if view.by_columns else grid, view, rotations, chi, seed
-        )
-    ]
+    parts: list[Closed] = []
+    for view in plan:
+        parts += _parts(_reflected(grid) if view.by_columns else grid, view, rotations, chi, seed)
     if any(part.norm <= 0 for part in parts):
         raise EmptySector(
             f"double layer: <psi|psi> is not positive at chi = {chi}, which is much too small"
@@ -280,11 +276,8 @@ def estimated_cost(operator: Operator, D: int, chi: int, *, sector: bool = False
             work += n_transfers * (one if strip.n_rows == 1 else two)
             n_columns += n_transfers
         rows = 2 if any(strip.n_rows == 2 for strip in view.strips.values()) else 1
-        kept = 2 * n_angles * n * narrow**2 * D**2
-        arrays = max(
-            arrays,
-            kept + copies * (3 * narrow**2 * D ** (2 * rows + 2) + 2 * view.shape[1] * D**8),
-        )
+        carried = copies * (3 * narrow**2 * D ** (2 * rows + 2) + 2 * view.shape[1] * D**8)
+        arrays = max(arrays, 2 * n_angles * n * narrow**2 * D**2 + carried)
     arithmetic = 4 * n_angles if sector else 1
     return Cost(2 * work * arithmetic / _RATE + n_columns * _PER_CALL, 16.0 * arrays)
 

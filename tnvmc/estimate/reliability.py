@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -83,7 +84,8 @@ def doubts(drawn: Drawn, limits: tuple[str, ...] = ("n_samples",)) -> tuple[Diag
     """
     if drawn.tau is None or not math.isfinite(drawn.tau):
         return ()
-    found = []
+    found: list[Diagnostic] = []
+    values: dict[str, Any] = {}
     draws, r_hat, effective = drawn.draws, drawn.r_hat, drawn.effective_samples
     limit = r_hat_limit(math.ceil(draws), drawn.n_walkers)
     if r_hat is not None and r_hat > limit:
@@ -98,18 +100,15 @@ def doubts(drawn: Drawn, limits: tuple[str, ...] = ("n_samples",)) -> tuple[Diag
         found.append(Diagnostic("heavy_tail", "warning", values))
     harmless = drawn.moved is not None and drawn.moved <= 1
     if drawn.changed is not None and drawn.changed < LEAST_CHANGED and not harmless:
-        known: dict[str, float | None] = {}
-        if drawn.moved is not None:
-            known = {"by_neighbours": drawn.moved if math.isfinite(drawn.moved) else None}
         values = {"changed": drawn.changed, "n_samples": drawn.n_samples}
-        found.append(Diagnostic("few_configurations", "warning", values | known))
+        if drawn.moved is not None:
+            values["by_neighbours"] = drawn.moved if math.isfinite(drawn.moved) else None
+        found.append(Diagnostic("few_configurations", "warning", values))
     if effective is not None and effective < max(
         _LEAST_PART * drawn.n_samples, min(_LEAST_EFFECTIVE, 0.5 * drawn.n_samples)
     ):
-        worth = {"n_samples": drawn.n_samples, "effective_samples": effective}
-        found.append(
-            Diagnostic("few_effective_samples", "warning", worth | {"raise": list(limits)})
-        )
+        worth = {"n_samples": drawn.n_samples, "effective_samples": effective, "raise": [*limits]}
+        found.append(Diagnostic("few_effective_samples", "warning", worth))
     return tuple(found)
 
 

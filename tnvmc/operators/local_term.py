@@ -72,16 +72,12 @@ class Replacement:
 def replacement_of(matrix: np.ndarray) -> Replacement | None:
     """Table of the off-diagonal elements, or None where there are none."""
     connected = (matrix != 0) & ~np.eye(len(matrix), dtype=bool)
-    n_columns = int(connected.sum(axis=1).max())
-    if n_columns == 0:
+    width = int(connected.sum(axis=1).max())
+    if width == 0:
         return None
-    targets = np.full((len(matrix), n_columns), -1, dtype=np.int64)
-    elements = np.zeros(targets.shape, dtype=matrix.dtype)
-    for state, row in enumerate(connected):
-        columns = np.flatnonzero(row)
-        targets[state, : len(columns)] = columns
-        elements[state, : len(columns)] = matrix[state, columns]
-    return Replacement(targets, elements)
+    columns = np.argsort(~connected, axis=1, kind="stable")[:, :width]
+    there, elements = (np.take_along_axis(x, columns, axis=1) for x in (connected, matrix))
+    return Replacement(np.where(there, columns, -1), np.where(there, elements, 0))
 
 
 def chopped(matrix: np.ndarray, tolerance: np.ndarray) -> np.ndarray:

@@ -56,8 +56,7 @@ def symmetry_group(
     commuting = which_commute(operator, elements)
     broken = [g.name for g, commutes in zip(elements, commuting, strict=True) if not commutes]
     if broken:
-        alone = {name: which_commute(operator, _elements(lattice, (name,))) for name in asked}
-        lost = [name for name in asked if not all(alone[name])]
+        lost = [n for n in asked if not all(which_commute(operator, _elements(lattice, (n,))))]
         more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
         raise NotSymmetric(
             f"{operator.name} changes under {', '.join(broken[:3])}{more}, so "

@@ -7,7 +7,7 @@ projected on that sector first; elsewhere all of psi is meant.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -98,16 +98,16 @@ class DoubleLayerScan(Shown):
         ]  # fmt: skip
 
     def _table(self) -> Table:
-        title, last = f"energy by the double layer, {self.units} units", self.points[-1:]
-        for point in last:
-            if point.magnetisation is not None:
-                part = f"{point.sector_weight:.2g} of |psi|^2"
-                title += f", sector 2 Sz = {point.magnetisation}, {part}"
-        return Table(title, _COLUMNS, self.rows)
+        title = f"energy by the double layer, {self.units} units"
+        if self.points and (sector := self.points[-1].magnetisation) is not None:
+            title += f", sector 2 Sz = {sector}, {self.points[-1].sector_weight:.2g} of |psi|^2"
+        columns = ("chi", "energy", "energy per site", "closure spread", "seconds")
+        return Table(title, columns, self.rows)
 
     def as_dict(self) -> dict[str, Any]:
         """Give a dict for strict JSON."""
         last = self.points[-1] if self.points else None
+        shown = ("chi", "closure_spread", "uncut", "n_angles", "seconds")
         return finite_or_none(
             {
                 "energy": self.energy,
@@ -116,20 +116,15 @@ class DoubleLayerScan(Shown):
                 "sector_weight": last and last.sector_weight,
                 "seconds": sum(point.seconds for point in self.points),
                 "points": [
-                    {"energy": point.value}
-                    | {key: value for key, value in asdict(point).items() if key in _OF_A_POINT}
+                    {"energy": point.value, **{key: getattr(point, key) for key in shown}}
                     for point in self.points
                 ],
-                "left_out": None if self.left_out is None else dict(self.left_out),
+                "left_out": self.left_out and dict(self.left_out),
             }
         )
 
     def __str__(self) -> str:
         return str(self._table()) if self.points else ""
-
-
-_COLUMNS = ("chi", "energy", "energy per site", "closure spread", "seconds")
-_OF_A_POINT = ("chi", "closure_spread", "uncut", "n_angles", "seconds")
 
 
 def scan_double_layer(measured: Measured, when: When = None) -> DoubleLayerScan | None:

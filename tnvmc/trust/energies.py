@@ -194,11 +194,7 @@ def of_steps(
     """
     last = next((record for record in reversed(records) if not record.undone), None)
     lines = [
-        {
-            "undone": record.undone,
-            "optimizer": record.optimizer,
-            "diagnostics": [{"code": each.code} for each in record.diagnostics],
-        }
+        {**vars(record), "diagnostics": [each.as_dict() for each in record.diagnostics]}
         for record in records
     ]
     found = list(unstable(lines))

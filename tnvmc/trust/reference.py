@@ -16,13 +16,7 @@ import numpy as np
 
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.exact import (
-    MOST_IMAGES,
-    Sector,
-    exact_ground_state,
-    exact_levels,
-    symmetric_levels,
-)
+from tnvmc.exact import MOST_IMAGES, Sector, exact_ground_state, exact_levels, symmetric_levels
 from tnvmc.lattice.permutations import SymmetryGroup
 from tnvmc.operators.basis import Basis, smallest_magnetisation
 from tnvmc.operators.properties import (
@@ -130,10 +124,7 @@ def find_reference(
 
 
 def lowest_energy(
-    operator: Operator,
-    sector: int | None,
-    most: int,
-    group: SymmetryGroup | None = None,
+    operator: Operator, sector: int | None, most: int, group: SymmetryGroup | None = None
 ) -> KnownEnergy | None:
     """Give the exact or QMC ground-state energy of a sector; None where it is not known.
 
@@ -286,10 +277,7 @@ def of_excited(
 
 
 def elsewhere(
-    energy: tuple[float, float],
-    operator: Operator,
-    sector: int | None,
-    most: int = DIAGONALISED,
+    energy: tuple[float, float], operator: Operator, sector: int | None, most: int = DIAGONALISED
 ) -> tuple[Diagnostic, ...]:
     """Tell where a lower energy lies in another sector, or may.
 
@@ -309,9 +297,8 @@ def elsewhere(
         most: largest sector that is diagonalised, once for each operator.
     """
     n_sites, d = operator.n_sites, operator.local_dim
-    if sector is None or abs(sector) != smallest_magnetisation(n_sites, d):
-        return ()
-    if operator.magnetisation is not None:  # chosen, by a Hilbert space
+    chosen = operator.magnetisation is not None  # by a Hilbert space
+    if chosen or sector is None or abs(sector) != smallest_magnetisation(n_sites, d):
         return ()
     if not operator.replacements or not math.isfinite(energy[0]) or rotation_invariant(operator):
         return ()
@@ -327,11 +314,10 @@ def elsewhere(
     if lowest is not None:
         values |= {"other": lowest[0], "energy_per_site": lowest[1] / n_sites}
         return (Diagnostic("lower_in_other_sector", "warning", values),)
-    field = net_field(operator)
-    if field and not known:
-        field_values = values | {"field_per_site": field / n_sites}
-        return (Diagnostic("sector_not_compared", "warning", field_values),)
-    return ()
+    if known or not (field := net_field(operator)):
+        return ()
+    values["field_per_site"] = field / n_sites
+    return (Diagnostic("sector_not_compared", "warning", values),)
 
 
 def _neighbours(
