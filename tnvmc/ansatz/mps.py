@@ -133,9 +133,7 @@ class PeriodicMPS(GenericAnsatz):
             yield xp.take(tensors[site, ...], spins, axis=0)
 
 
-def MPS(
-    lattice: Lattice, D: int, dtype: Any = None, local_dim: int = 2
-) -> PeriodicMPS | PEPS:
+def MPS(lattice: Lattice, D: int, dtype: Any = None, local_dim: int = 2) -> PeriodicMPS | PEPS:
     """Make a matrix product state: `PeriodicMPS` on a periodic lattice, else a PEPS of one row.
 
     An open MPS on more than one row is not offered: use a PEPS there.
