@@ -21,9 +21,10 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.optimize.schedules import Cosine
 from tnvmc.report.console import RunConsole
 from tnvmc.series import comparison as kinds
-from tnvmc.session.vmc import VMC
 from tnvmc.shown import sentence
 from tnvmc.storage.run_folder import FolderInUse
+from tnvmc.vmc import step
+from tnvmc.vmc.core import Method
 from tnvmc.vmc.results import StepRecord
 from tnvmc.vmc.step import OptimisationFailed
 
@@ -243,15 +244,16 @@ def test_a_budget_of_seconds_ends_each_and_bends_the_schedule(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By a clock that ticks 0.1 s a step: six steps of 0.55 s; what the first compiles is free."""
-    advance, begun = VMC.advance, set()
+    advance, begun = step.advance, set()
 
-    def timed(vmc: VMC, state: Any) -> Any:
-        state, record = advance(vmc, state)
-        seconds = 0.1 if vmc in begun else 100.0
-        begun.add(vmc)
+    def timed(method: Method, state: Any) -> Any:
+        state, record = advance(method, state)
+        own = repr(method.problem.ansatz), repr(method.rule)  # of each run
+        seconds = 0.1 if own in begun else 100.0
+        begun.add(own)
         return state, replace(record, seconds=seconds)
 
-    monkeypatch.setattr(VMC, "advance", timed)
+    monkeypatch.setattr(step, "advance", timed)
     Path("study.toml").write_text(SETTINGS.replace("steps = 4", "seconds = 0.55"))
     changes = ["--set", "optimizer.steps=1000", "--set", "optimizer.learning_rate=0.1"]
     assert main(["compare", "study.toml", "--out", "out", *changes]) == 0

@@ -48,7 +48,7 @@ from tnvmc.storage.run_folder import (
 )
 from tnvmc.storage.seals import Provenance
 from tnvmc.trust.energies import judged
-from tnvmc.vmc import checkpoint
+from tnvmc.vmc import checkpoint, step
 from tnvmc.vmc.controllers import GrowingChi, GrowingSamples
 from tnvmc.vmc.core import Iterate, State
 from tnvmc.vmc.measured_iterate import measured_iterate
@@ -187,7 +187,7 @@ class StagedRun(OneStage):
             callback(record)
 
         if self.stage.settings.optimizer.seconds and self.stopped() is None:
-            self.vmc.advance(self.vmc.state)
+            step.advance(self.vmc.method, self.vmc.state)
         while self.stopped() is None:
             self.vmc.step(on_step)
 

@@ -237,10 +237,6 @@ class VMC:
                 callback(record)
         return record
 
-    def advance(self, state: State) -> tuple[State, StepRecord]:
-        """Make one step: a function of the state, and of the clock where the schedule reads it."""
-        return step.advance(self.method, state)
-
     @collective
     def measure(
         self,
