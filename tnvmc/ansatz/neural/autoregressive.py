@@ -55,6 +55,9 @@ class Autoregressive(nnx.Module):
         self.sites = tuple(tuple(int(site) for site in token) for token in sites)
         self.local_dim = local_dim
         self.magnetisation = magnetisation
+        self.n_tokens = len(self.sites)  #: T
+        self.n_sites = self.n_tokens * len(self.sites[0])  #: N = T k
+        self.n_states = local_dim ** len(self.sites[0])  #: of a token, d**k
         flat = sorted(site for token in self.sites for site in token)
         if flat != list(range(len(flat))) or len({len(token) for token in self.sites}) != 1:
             raise ValueError(
@@ -64,21 +67,6 @@ class Autoregressive(nnx.Module):
         self.total = (
             None if magnetisation is None else _sector_total(self.n_sites, local_dim, magnetisation)
         )
-
-    @property
-    def n_tokens(self) -> int:
-        """T."""
-        return len(self.sites)
-
-    @property
-    def n_sites(self) -> int:
-        """N = T k."""
-        return len(self.sites) * len(self.sites[0])
-
-    @property
-    def n_states(self) -> int:
-        """States of a token, d**k."""
-        return int(self.local_dim ** len(self.sites[0]))
 
     def scores(self, configs: jax.Array) -> tuple[jax.Array, jax.Array | None]:
         """Logits (B, T, d**k) of configurations (B, N), and phases (B,); None where psi > 0.

@@ -1,9 +1,7 @@
 """Batches of configurations for compiled functions: their size, their shapes, and side by side.
 
-XLA rounds a row differently in batches of different sizes (measured: 4,096 configurations of a CNN
-and a ViT at 16 to 4,096 a call differ in the last bits).  So a size is never measured: it follows
-from the network alone, and a run is the same in any bit on a machine with other caches.  See
-decision 19.
+XLA rounds a row differently in batches of different sizes.  So a size is never measured: it follows
+from the network alone (decision 19), and a run is the same in any bit on any machine.
 """
 
 from __future__ import annotations
@@ -31,17 +29,10 @@ SMALLEST_BATCH = 16
 
 CACHE = 2**18
 """Bytes that the largest array on the way of a block may take: with what else there is, about the
-second-level cache of a core.
-
-Microseconds per configuration in blocks of 16, 64, 256 and 1,024 (4x4, one core): CNN (8, 8) 3.2,
-5.1, 8.0, 8.6; ViT of width 24 11.1, 8.9, 9.9, 10.4; one call for each block costs 100 to 250
-microseconds more.
-"""
+second-level cache of a core."""
 
 MOST_IN_BLOCK, BLOCKS, MOST = 256, 64, 2**13
-"""Evaluations of the network in one block; blocks in one call, and evaluations in one.
-
-A call takes as long as a thousand evaluations of a small RBM."""
+"""Evaluations of the network in one block; blocks in one call, and evaluations in one."""
 
 MOST_DRAWN = 2**12
 """Draws in one call: they are not made in blocks."""

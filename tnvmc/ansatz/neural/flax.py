@@ -111,6 +111,8 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
     """
 
     walks = True
+    n_params = 0  #: length P of theta
+    dtype: Any = None  #: of theta
 
     def __init__(
         self,
@@ -131,6 +133,7 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
         self.local_dim = whole("FlaxAnsatz", "local_dim", local_dim, 2)
         example = self._as_inputs(jnp.zeros((1, lattice.n_sites), jnp.int8))
         self.functional = Functional(network, example, bool(holomorphic))
+        self.n_params, self.dtype = self.functional.n_params, self.functional.dtype
         check_dtype(self.functional, holomorphic, dtype)
         check_output(self.functional, example)
         if architecture is None:  # a module of the user's own
@@ -150,16 +153,6 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
         if holomorphic:
             check_holomorphic(self.functional, lambda theta, x: self._signed_log(theta, x)[1])
         self.exact_draws = True if can_draw else None
-
-    @property
-    def n_params(self) -> int:
-        """Length P of theta."""
-        return self.functional.n_params
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Type of theta."""
-        return self.functional.dtype
 
     def random(self, seed: int = 0) -> np.ndarray:
         """Give theta (P,), on the host, as the module initialises itself."""

@@ -22,7 +22,6 @@ from tnvmc.ansatz.protocol import (
     Walkers,
     require_ansatz,
 )
-from tnvmc.ansatz.wrappers.base import Wrapper
 from tnvmc.backend.arguments import one_of
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.jacobian.dense import as_base
@@ -34,17 +33,14 @@ _LARGEST = 300.0
 """Of ln of a weight against that of the reference: its square is finite still."""
 
 
-class _Factors(InFiles, Wrapper):
+class _Factors(InFiles):
     """What two states give their product: parameters, one after the other, starts and files."""
 
     first: Ansatz
     second: Ansatz
     sweeps: Literal["first", "both"]
 
-    @property
-    def n_params(self) -> int:
-        """Length P of theta, of both states."""
-        return self.first.n_params + self.second.n_params
+    n_params = 0  #: length P of theta, of both states
 
     @property
     def execution(self) -> Execution:
@@ -138,8 +134,11 @@ class ProductOfStates(_Factors):
     ) -> None:
         _check(first, second)
         one_of("ProductOfStates", "sweeps", sweeps, (None, "first", "both"))
-        super().__init__(first)
         self.first, self.second = first, second
+        self.n_params = first.n_params + second.n_params
+        self.lattice, self.local_dim, self.dtype = first.lattice, first.local_dim, first.dtype
+        self.scheme, self.scheme_given = first.scheme, first.scheme_given
+        self.starts = first.starts
         self.sweeps = sweeps or ("both" if first.scheme is None else "first")
         self.sharing = first.sharing or second.sharing
         if self.sharing:
@@ -148,9 +147,9 @@ class ProductOfStates(_Factors):
         self.exact_draws = None if first.exact_draws is None else False
         self.weighted = self.sweeps == "first"
 
-    def _around(self, ansatz: Ansatz) -> ProductOfStates:
-        """Give the product of another first state with the same second one."""
-        return ProductOfStates(ansatz, self.second, self.sweeps)
+    def with_scheme(self, scheme: Any) -> ProductOfStates:
+        """Give the product with the first state contracted in another way; theta carries over."""
+        return ProductOfStates(self.first.with_scheme(scheme), self.second, self.sweeps)
 
     def drawer(self, theta: Array, chi: int | None = None, chi_mpo: int | None = None) -> Draw:
         """Give draws of the first state, which weights correct."""

@@ -26,7 +26,6 @@ from tnvmc.ansatz.protocol import (
     Walkers,
     require_ansatz,
 )
-from tnvmc.ansatz.wrappers.base import Wrapper
 from tnvmc.ansatz.wrappers.images import DERIVATIVES, RATIOS, Sums, moved_patch, moved_table
 from tnvmc.backend.arguments import one_of, refuse
 from tnvmc.backend.namespace import array_namespace
@@ -49,11 +48,10 @@ START_SHARE = 1e-2
 
 _NOISE = (0.03, 0.1, 0.3)  # of all parameters, of the largest one
 
-
 _PROBES = 64  # configurations
 
 
-class Symmetrised(Wrapper):
+class Symmetrised(Ansatz):
     """The sum of a wave function over a group, with the parameters of the wave function.
 
     Args:
@@ -87,6 +85,7 @@ class Symmetrised(Wrapper):
     """
 
     group: SymmetryGroup
+    n_params = 0  #: length P of theta, that of the inner state
 
     def __init__(self, ansatz: Ansatz, group: SymmetryGroup, reweight: bool = True) -> None:
         require_ansatz("Symmetrised", "ansatz", ansatz)
@@ -110,12 +109,17 @@ class Symmetrised(Wrapper):
                 f"{type(ansatz).__name__} walks on its first state alone; make it with sweeps = "
                 "'both' (ansatz.sweeps in a file), or symmetrise nothing"
             )
-        super().__init__(ansatz)
+        self.ansatz, self.n_params = ansatz, ansatz.n_params
+        self.lattice, self.local_dim, self.dtype = ansatz.lattice, ansatz.local_dim, ansatz.dtype
+        self.scheme, self.scheme_given = ansatz.scheme, ansatz.scheme_given
+        self.sharing, self.n_unshared, self.starts = (
+            ansatz.sharing, ansatz.n_unshared, ansatz.starts
+        )  # fmt: skip
         self.group, self.reweight = group, reweight
 
-    def _around(self, ansatz: Ansatz) -> Symmetrised:
-        """Give the sum of another state over the same group."""
-        return Symmetrised(ansatz, self.group, self.reweight)
+    def with_scheme(self, scheme: Any) -> Symmetrised:
+        """Give the same state contracted in another way; theta carries over."""
+        return Symmetrised(self.ansatz.with_scheme(scheme), self.group, self.reweight)
 
     def __repr__(self) -> str:
         walks = "reweighted" if self.reweight else "walked on"
@@ -124,7 +128,7 @@ class Symmetrised(Wrapper):
     @property
     def execution(self) -> Execution:
         """As the inner state, which meets one image of each walker at a time."""
-        inner = super().execution
+        inner = self.ansatz.execution
         if inner.bytes_per_walker is None:
             return inner
         rows = 3 * 8 * self.n_params  # dense: of an image, of the sum, and one on the way
@@ -141,11 +145,11 @@ class Symmetrised(Wrapper):
     def for_operator(self, operator: Any) -> Symmetrised:
         """Give the sum of what the inner state is for an operator."""
         inner = self.ansatz.for_operator(operator)
-        return self if inner is self.ansatz else self._around(inner)
+        return self if inner is self.ansatz else Symmetrised(inner, self.group, self.reweight)
 
     def initial(self, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
         """Give theta (P,) as the inner state starts, and as `with_share` changes it."""
-        return self.with_share(super().initial(operator, seed, kind), seed)
+        return self.with_share(self.ansatz.initial(operator, seed, kind), seed)
 
     def share(self, theta: Array, configs: Array) -> float:
         """Give |psi_sym|^2 over |G| sum_g |psi(g s)|^2, both summed over configurations (B, N).

@@ -25,7 +25,7 @@ Array = Any
 def grown(
     tensors: Sequence[Array],
     large: PEPS,
-    operator: Operator,
+    operator: Any,
     *,
     evolve: int = 0,
     noise: float = NOISE,
@@ -42,8 +42,14 @@ def grown(
     """
     xp = array_namespace(tensors[0])
     tensors = [to_host(tensor) for tensor in tensors]
+    if large.shared and evolve:
+        raise ValueError(
+            "grown: tensors that are shared cannot be evolved by simple update, after which they "
+            "would be so no longer; take evolve = 0, which opens bonds by noise"
+        )
     if large.shared:
-        return to_namespace(_grown_shared(tensors, large, evolve, noise, seed), xp)
+        theta = large.flatten(grow(tensors, large.embedding, large.D, noise=0))
+        return to_namespace(with_noise(large.shared, theta, noise, seed), xp)
     if evolve:
         rng = np.random.Generator(np.random.PCG64(seed))
         here = replace(operator, lattice=large.lattice)
@@ -52,19 +58,6 @@ def grown(
     else:
         wide = grow(tensors, large.embedding, large.D, noise, seed, per_entry=True)
     return to_namespace(large.flatten(wide), xp)
-
-
-def _grown_shared(
-    tensors: Sequence[Array], large: PEPS, evolve: int, noise: float, seed: int
-) -> Array:
-    if evolve:
-        raise ValueError(
-            "grown: tensors that are shared cannot be evolved by simple update, after which they "
-            "would be so no longer; take evolve = 0, which opens bonds by noise"
-        )
-    assert large.shared is not None
-    theta = large.flatten(grow(tensors, large.embedding, large.D, noise=0))
-    return with_noise(large.shared, theta, noise, seed)
 
 
 def of_next_stage(
@@ -134,7 +127,7 @@ def from_other(before: PEPS, theta: Array, after: PEPS, seed: int) -> Array:
         if smaller:
             raise ValueError("a state that shares tensors is not cut; take ansatz.sharing = false")
         try:
-            return _grown_shared(tensors, after, 0, NOISE, seed)
+            return grown(tensors, after, None, seed=seed)
         except ValueError as error:
             raise ValueError(
                 f"{error}; a state that shares tensors begins from one that shares them by the "
