@@ -53,21 +53,21 @@ def absorbed(
     boundary: BoundaryMPS | None, row: Any, sketch: Sequence[Array], chi: int
 ) -> BoundaryMPS:
     """Absorb a `TableRow` with a sketch by one kernel; see `schemes.SRC.absorb`."""
-    from tnvmc.backend.host.strips import Absorption, absorb
+    from tnvmc.backend.host.strips import Strip, absorb
 
     n_walkers, tables = row.configs.shape[0], row.tables
-    above, step, places, bonds_above = _given(boundary, row.n_cols, tables, n_walkers)
+    above, step, *of_above = _given(boundary, row.n_cols, tables, n_walkers)
     below: Any = packed(sketch, 1)
     sites = slice(row.first, row.first + row.n_cols)
     own, begins = tables.shapes[sites], begins_of(tables.shapes)[sites]
-    legs, bonds, shapes = _row_plan(own, begins, places, bonds_above, below.shapes, chi)
+    legs, bonds, shapes = _row_plan(own, begins, *of_above, below.shapes, chi)
     numbers = np.empty((n_walkers, begins_of(shapes)[-1]), above.dtype)
     log_scale = np.empty(n_walkers, numbers.real.dtype)
-    given = Absorption(
-        legs, row.first, own[0][0], NORMALISE_EVERY, chi, bonds, tables.numbers,
-        above, step, below.numbers.ravel(),
+    given = Strip(
+        legs, row.first, 1, own[0][0], NORMALISE_EVERY, tables.numbers,
+        above, below.numbers.ravel(), (step, 0), log_scale,
     )  # fmt: skip
-    absorb(given, as_spins(row.configs, tables), numbers.ravel(), log_scale)
+    absorb(given, chi, bonds, as_spins(row.configs, tables), numbers.ravel(), log_scale)
     if boundary is not None:
         log_scale = log_scale + boundary.log_scale
     return BoundaryMPS(PackedTensors(numbers, shapes), log_scale)

@@ -270,13 +270,13 @@ def acceptance(new_log, old_log, power, cap):
 
 
 @numba.njit
-def room_of_row(row):
+def room_of_row(row, bonds):
     """Sizes: of a boundary, places of environments, decompositions, intermediates."""
     n_cols, size, widest, room = row.legs.shape[0], 0, 1, 64
     cuts = np.zeros(n_cols + 1, np.int64)
     for c in range(n_cols):
         legs = row.legs[c]
-        kappa, rank = row.bonds[c], row.bonds[c + 1]
+        kappa, rank = bonds[c], bonds[c + 1]
         o = max(legs[ABOVE_LEFT], legs[ABOVE_RIGHT])
         b = max(legs[BELOW_LEFT], legs[BELOW_RIGHT], kappa, rank)
         across = max(legs[UPPER + LEFT], legs[UPPER + RIGHT])

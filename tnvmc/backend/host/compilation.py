@@ -150,7 +150,7 @@ class Ended(event.Listener):
 
 
 def numbers_of(arguments: Any) -> str | None:
-    """Name the type of the numbers in a `Strip` or an `Absorption`; None of other arguments."""
+    """Name the type of the numbers in a `Strip`; None of other arguments."""
     first: Any = arguments[0] if arguments else None
     names = getattr(first, "fields", ())
     return str(first.types[names.index("above")].dtype) if "above" in names else None

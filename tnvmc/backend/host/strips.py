@@ -58,21 +58,6 @@ class Strip(NamedTuple):
     log_scale: np.ndarray  #: (B,) of both boundaries
 
 
-class Absorption(NamedTuple):
-    """A row that is absorbed: its columns with the boundary above and the sketch below."""
-
-    legs: np.ndarray  #: (n_cols, N_LEGS), see `columns`
-    first: int  #: site of the first column
-    local_dim: int
-    rescaled: int  #: columns between rescalings
-    chi: int  #: a bond no larger than this is not cut
-    bonds: np.ndarray  #: (n_cols + 1,) of the new boundary
-    tables: np.ndarray
-    above: np.ndarray
-    step: int  #: from one walker to the next in `above`
-    sketch: np.ndarray  #: (vertical, right, left) by column
-
-
 class Moves(NamedTuple):
     """Windows of a strip, and what may stand in them."""
 
@@ -303,33 +288,44 @@ def _derivative(place, left, right, out, scratch, legs, c):
 
 
 @kernel()
-def absorb(row, configs, numbers, log_scale):
-    """Write the new boundary tensors (vertical, left, right) of each walker, and log scales."""
+def absorb(row, chi, bonds, configs, numbers, log_scale):
+    """Write the new boundary tensors (vertical, left, right) of each walker, and log scales.
+
+    Args:
+        row: a strip of one row, with a sketch (vertical, right, left) by column in place of the
+            boundary below, for all walkers.
+        chi: a bond no larger than this is not cut.
+        bonds: (n_cols + 1,) of the new boundary.
+        configs: (B, N).
+        numbers: of the new tensors, flat.
+        log_scale: (B,).
+    """
     n_cols, n_walkers = row.legs.shape[0], configs.shape[0]
-    size, cuts, widest, room = room_of_row(row)
+    size, cuts, widest, room = room_of_row(row, bonds)
     wide, p = lanes(pointer(numbers, 0)), parts(pointer(numbers, 0))
     # A lane holds its environments, its carry, and three intermediates x, y, z.
     lane_size = cuts[n_cols] + 4 * room
     carries, ys, zs = cuts[n_cols], cuts[n_cols] + 2 * room, cuts[n_cols] + 3 * room
     memory = np.empty(wide * (lane_size + 1), numbers.dtype)
     matrices = np.zeros((p * widest + wide) * wide, log_scale.dtype)
-    factors = np.empty(row.bonds.max() * wide, log_scale.dtype)
+    factors = np.empty(bonds.max() * wide, log_scale.dtype)
     work, a, taus = pointer(memory, 0), pointer(matrices, 0), pointer(factors, 0)
+    legs = pointer(row.legs, 0)
     for first in range(0, n_walkers, wide):
         n_lanes, at = min(wide, n_walkers - first), 0
         for lane in range(n_lanes):
-            _check(row, configs[first + lane])
             log_scale[first + lane] = 0
-            place = _place(row, configs, first + lane)
-            _sketched(place, shifted(work, lane * lane_size), pointer(cuts, 0), room, row.rescaled)
+            place = _placed(row, configs, first + lane)
+            _sketched(place, row, shifted(work, lane * lane_size), pointer(cuts, 0), room)
         for c in range(n_cols):
-            column, kappa, rank = pointer(row.legs, c * N_LEGS), row.bonds[c], row.bonds[c + 1]
+            column, kappa, rank = shifted(legs, c * N_LEGS), bonds[c], bonds[c + 1]
             m, k = column[UPPER + DOWN] * kappa, column[ABOVE_RIGHT] * column[UPPER + RIGHT]
-            last, fits, n = c == n_cols - 1, k <= row.chi, column[BELOW_RIGHT]
-            cut = not last and m > min(row.chi, k)
+            last, fits, n = c == n_cols - 1, k <= chi, column[BELOW_RIGHT]
+            cut = not last and m > min(chi, k)
             for lane in range(n_lanes):
-                envs, place = shifted(work, lane * lane_size), _place(row, configs, first + lane)
-                y, z = _carried(place, shifted(envs, carries), room, kappa, c), shifted(envs, zs)
+                envs, place = shifted(work, lane * lane_size), _placed(row, configs, first + lane)
+                y = _carried(place, legs, shifted(envs, carries), room, kappa, c)
+                z = shifted(envs, zs)
                 if cut and fits:
                     for i in range(m):
                         for j in range(k):
@@ -364,20 +360,9 @@ def absorb(row, configs, numbers, log_scale):
 
 
 @numba.njit
-def _place(row, configs, w):
-    """Pointers to what belongs to a walker: legs, tables, spins, the boundary, the sketch."""
-    half = row.tables.size // 2
-    return (
-        row.legs.shape[0], pointer(row.legs, 0), pointer(row.tables, 0), pointer(row.tables, half),
-        pointer(configs, w * configs.shape[1] + row.first), pointer(row.above, w * row.step),
-        pointer(row.sketch, 0),
-    )  # fmt: skip
-
-
-@numba.njit
-def _carried(place, carry, room, kappa, c):
+def _carried(place, legs, carry, room, kappa, c):
     """Absorb column c into the carry, with its lower legs open; x and y stand behind it."""
-    _, legs, tables, _, spins, above, _ = place
+    spins, _, tables, _, above, _ = place
     column = shifted(legs, c * N_LEGS)
     site = shifted(tables, column[UPPER + SITE] + spins[c] * size_of_site(column))
     scratch, top = (shifted(carry, room), shifted(carry, 2 * room)), shifted(above, column[ABOVE])
@@ -385,9 +370,10 @@ def _carried(place, carry, room, kappa, c):
 
 
 @numba.njit
-def _sketched(place, envs, cuts, room, rescaled):
+def _sketched(place, row, envs, cuts, room):
     """Right environments of boundary and row, closed with the sketch; the carry begins as 1."""
-    n_cols, legs, _, tables, spins, above, sketch = place
+    spins, _, _, tables, above, sketch = place
+    legs, n_cols = pointer(row.legs, 0), row.legs.shape[0]
     env = shifted(envs, cuts[n_cols])
     env[0] = 1
     scratch = shifted(env, room), shifted(env, 2 * room)
@@ -397,7 +383,7 @@ def _sketched(place, envs, cuts, room, rescaled):
         top, bottom = shifted(above, column[ABOVE]), column[BELOW_RIGHT]
         held = opened(env, scratch, site, site, top, column, bottom, True)
         close(held, out, shifted(sketch, column[BELOW]), column, True)
-        if c % rescaled == 0:
+        if c % row.rescaled == 0:
             rescale(out, size_of(column, True))
         env = out
 
@@ -413,11 +399,3 @@ def _identity(q, m):
     for i in range(m):
         for j in range(m):
             q[i * m + j] = 1 if i == j else 0
-
-
-@numba.njit
-def _check(row, config):
-    """Nothing outside of the tables is read."""
-    for site in range(row.first, row.first + row.legs.shape[0]):
-        if config[site] < 0 or config[site] >= row.local_dim:
-            raise IndexError("a spin is no local state")
