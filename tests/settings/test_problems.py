@@ -38,8 +38,7 @@ STAGES = {**BASE, "stage": [{"D": 3}, {"D": 2}]}
         (BASE, "bonds=periodic", ("--set bonds=periodic: must be section.key=value, e.g. ansatz.D=4 (stage.2.D=4 for the "
          "second [[stage]]); did you mean lattice.bonds=periodic or ansatz.bonds=periodic?")),
         ({**STAGES, "ansatz": {"sharing": True, "init": "product"}}, "stage.2.D=2",
-         ("stage.2.D = 2: smaller than 3, that of the stage before, and a state that shares tensors is not cut; take "
-          "ansatz.sharing = false, or cut it in a run of its own (ansatz.init)")),
+         "stage.2.D = 2: smaller than 3, and shared tensors are not cut; take ansatz.sharing = false"),
         (STAGES, "ansatz.D=2",
          "--set ansatz.D=2: every stage has its own D; change stage.2.D, or another stage's"),
         ({**BASE, "stage": [3]}, "run.seed=1", "stage.1 = 3: must be a table, headed [[stage]]"),

@@ -217,7 +217,7 @@ class VMC:
                 keep(record)
                 answers = [each(record) for each in callbacks]
                 # Nothing else that is true: a function in one line gives back anything.
-                stop = any(type(each) in (bool, np.bool_) and each for each in answers)
+                stop = any(isinstance(each, bool | np.bool_) and each for each in answers)
 
             for _ in range(steps):
                 records.append(self.step(observe))

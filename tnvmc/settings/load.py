@@ -138,12 +138,12 @@ def _change(data: dict[str, Any], override: str) -> str | None:
         return why
     table: Any = data
     for depth, name in enumerate((*path, key)):
-        if type(table) is list:
+        if isinstance(table, list):
             if name not in map(str, range(1, len(table) + 1)):
                 place, n = ".".join(path[:depth]), len(table)
                 return f"must be {place}.N.key=value, N a number up to {n}, of [[{place}]]"
             table = table[int(name) - 1]
-        elif type(table) is not dict:
+        elif not isinstance(table, dict):
             return None  # which is told when the whole is checked
         elif depth < len(path):
             table = table.setdefault(name, [] if name in REPEATED else {})
@@ -212,7 +212,7 @@ def _of_value(where: str, table: Json, known: Sequence[str], what: str) -> Confi
 
 def _without_quotes(key: str, given: Any, schema: Json) -> str:
     """Say how a text is written where numbers or a list of texts belong."""
-    if type(given) is not str:
+    if not isinstance(given, str):
         return ""
     taken, kinds = schema.get("anyOf", [schema]), json.dumps(schema)
     numbers = _NUMBER.findall(given)

@@ -23,15 +23,10 @@ Rule = tuple[Any, ...]
 """Whether it is broken, by which key and why, and the value of the key if it is to be named."""
 
 FOLLOWS = "learning_rate = 'auto' follows the steps, not a schedule"
-GROWS = (
-    "follows the steps, as learning_rate = 'auto' does, and this rate is fixed; leave out the "
-    "rate, or give a number of samples"
-)
+GROWS = "follows the steps, and this rate is fixed; leave out the rate, or give a number of samples"
 GROWS_IN_CHAINS = "lets Markov chains make more draws; take 'metropolis', or give a number"
 CHAINS_ONLY = "goes with sampler.kind = 'metropolis' only"
-NO_TRANSLATIONS = (
-    "an open lattice has no translations; take lattice.boundary = 'cylinder' or 'periodic'"
-)
+NO_TRANSLATIONS = "goes with lattice.boundary = 'cylinder' or 'periodic': open, there are none"
 UNWEIGHTED = "goes with ansatz.sweeps = 'both' only, as chains of the first state have weights"
 
 
@@ -48,18 +43,11 @@ def conflicts(settings: Settings) -> list[ConfigProblem]:
 
 
 def _of_lattices(settings: Settings) -> Iterator[Rule]:
-    lattice = settings.lattice
-    if (
-        lattice.kind == "bonds"
-        and len(lattice.sizes) == 1
-        and settings.ansatz.leading.kind == "peps"
-    ):
+    lattice, kind = settings.lattice, settings.ansatz.leading.kind
+    if lattice.kind == "bonds" and len(lattice.sizes) == 1 and kind == "peps":
         # Bonds that do not fit the lattice are refused when the run builds it.
         with contextlib.suppress(ValueError):
-            why = (
-                "gives no rows and columns, and these bonds are not those of a chain; give "
-                "[n_rows, n_cols], or take ansatz.kind = 'mps'"
-            )
+            why = "gives no rows and columns; give [n_rows, n_cols], or take ansatz.kind = 'mps'"
             yield not follows_row(build_lattice(lattice)), "lattice.shape", why, lattice.shape
 
 
@@ -91,10 +79,7 @@ def _of_sharing(settings: Settings) -> Iterator[Rule]:
         stages = settings.stage or () if alone else ()
         if not own and all(each.edge is None for each in (state, *stages)):
             continue
-        why = (
-            "simple update turns bonds, and tensors that were equal are so no longer; take init = "
-            "'product'"
-        )
+        why = "simple update makes tensors differ that were equal; take init = 'product'"
         evolved = "init" in state.model_fields_set and state.init == "simple_update"
         yield evolved, shares, why, True
         for number, stage in enumerate(stages, 1):
@@ -102,11 +87,7 @@ def _of_sharing(settings: Settings) -> Iterator[Rule]:
         of_ground = "gives all its symmetries the character of the ground state"
         odd = -1 in (settings.ansatz.characters or {}).values()
         yield odd, shares, f"{of_ground}; leave it out with characters of -1", True
-        why = (
-            f"{of_ground}, which an excited state need not have: the next level could be out of "
-            "reach; leave it out with [[orthogonal]], and for a level of these symmetries give "
-            "ansatz.symmetrise"
-        )
+        why = f"{of_ground}, which the next level may lack; leave it out with [[orthogonal]]"
         yield alone and bool(settings.orthogonal), shares, why, True
 
 
@@ -121,9 +102,8 @@ def _of_contractions(settings: Settings) -> Iterator[Rule]:
     for key, value in values.items():
         yield not contracted and value is not None, key, not_contracted
         yield chain and value == "auto", key, exact, "auto"
-    untruncated = contracted and contraction.scheme == "exact"
+    untruncated, chi = contracted and contraction.scheme == "exact", contraction.chi
     why = "scheme = 'exact' truncates nothing; leave it out"
-    chi = contraction.chi
     yield untruncated and chi is not None, "contraction.chi", why, chi
 
 
@@ -153,9 +133,7 @@ def _of_symmetries(settings: Settings) -> Iterator[Rule]:
     yield drawn, "sampler.kind", not_drawn, "direct"
     yield sampler.power not in (None, 1, "auto"), "sampler.power", not_tempered, sampler.power
     yield still and "translation" in ansatz.symmetrise, "ansatz.symmetrise", NO_TRANSLATIONS
-    why = (
-        "the state is symmetrised already; add these to ansatz.symmetrise, or leave one of both out"
-    )
+    why = "the state is symmetrised already; add these to ansatz.symmetrise, or leave them out"
     yield bool(measured), "measure.symmetrise", why
 
 
@@ -211,10 +189,7 @@ def _of_edges(
     if not ansatz.has_bonds or before is None or before.kind == "simple_update":
         return
     had, has = before.edge or ansatz.edge, stage.edge or ansatz.edge
-    why = (
-        f"smaller than in the stage before ({had or 'all rows have their own'}), and tensors that "
-        "differ do not become one; let it grow"
-    )
+    why = f"below {had or 'one for all rows'} of the stage before; tensors do not become one"
     yield has is not None and (had is None or has < had), where, why, has
 
 
@@ -252,10 +227,7 @@ def _of_sizes(
     yield D is None, where, "missing, and so is ansatz.D; must be an integer >= 1"
     why = f"a periodic_mps can neither be grown nor cut; keep D = {before}"
     yield D not in (None, before) and before and ansatz.kind == "periodic_mps", where, why, D
-    why = (
-        f"smaller than {before}, that of the stage before, and a state that shares tensors is not "
-        "cut; take ansatz.sharing = false, or cut it in a run of its own (ansatz.init)"
-    )
+    why = f"smaller than {before}, and shared tensors are not cut; take ansatz.sharing = false"
     edges = any(each.edge is not None for each in (ansatz, *(settings.stage or ())))
     yield D is not None and D < before and (ansatz.sharing or edges), where, why, D
 
@@ -288,24 +260,17 @@ def hamiltonian_problems(settings: Settings) -> Iterator[ConfigProblem]:
         inverts = "spin" in (getattr(ansatz, key, None) or ())
         if sampled and inverts and operator.conserves_magnetisation:
             why = (
-                f"spin inversion takes 2 Sz = {sampled} to {-sampled}, so that such a state has no "
-                "sign under it; leave out 'spin', or take magnetisation = 0"
+                f"spin inversion takes 2 Sz = {sampled} to {-sampled}; leave 'spin' out, or take 0"
             )
             yield conflict(f"ansatz.{key}", why)
     can_be_real = ansatz.is_network or ansatz.factors or not operator.is_complex
     if ansatz.dtype in ("float64", "float32") and not can_be_real:
-        why = (
-            "the Hamiltonian is complex, its ground state has phases; take 'complex128', or leave "
-            "it out"
-        )
+        why = "the Hamiltonian is complex; take 'complex128', or leave it out"
         yield conflict("ansatz.dtype", why, ansatz.dtype)
 
 
 def check_symmetries(settings: Settings, operator: Operator, direct: bool = False) -> None:
-    """Refuse to measure by symmetries that the Hamiltonian lacks (ValueError), or by direct draws.
-
-    `direct` says that samples are drawn directly whatever the settings say.
-    """
+    """Refuse to measure by symmetries that H lacks (ValueError), or by draws that are `direct`."""
     if not settings.measure.symmetrise:
         return
     symmetry_group(operator, settings.measure.symmetrise)

@@ -122,10 +122,6 @@ def default_stages(
     where the larger one comes late; and 512 samples are too few there to average S (decision 38).
     None for every other state, for one so large that no number of samples has S averaged, and
     where a file says anything of stages, start, steps, rates or samples.
-
-    Args:
-        settings: with the decision whether tensors are shared.
-        operator: the Hamiltonian.
     """
     state, optimizer = settings.ansatz, settings.optimizer
     if settings.stage is not None or operator is None or settings.sampler_kind != "metropolis":

@@ -204,7 +204,7 @@ def _parsed(path: Path, parse: Callable[[str], _File], damage: list[Damage]) -> 
     except UnicodeDecodeError:
         damage.append(Damage(path.name, "not_text"))
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        why = f"{error} is missing" if type(error) is KeyError else str(error)
+        why = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         damage.append(Damage(path.name, "bad_content", why))
     return None
 
