@@ -176,9 +176,19 @@ def on_all_ranks(command: Callable[[], int]) -> int:
     rank, size = launched()
     if size == 1:
         return command()
-    ranks = _world(size)
-    if isinstance(ranks, str):
-        return complain(BAD_INPUT, ranks) if rank == 0 else BAD_INPUT
+    ranks: Ranks | None = None
+    try:
+        from tnvmc.backend.mpi import world
+
+        ranks = world()
+        why = (
+            f"the launcher started {size} processes, the MPI of mpi4py sees {ranks.size}; use the "
+            "mpiexec or srun that belongs to it, or build mpi4py with the MPI of this cluster"
+        )
+    except (ImportError, RuntimeError) as error:  # mpi4py raises the second where it finds no MPI
+        why = f"one of {size} processes, without mpi4py ({error}): pip install mpi4py"
+    if ranks is None or ranks.size != size:
+        return complain(BAD_INPUT, why) if rank == 0 else BAD_INPUT
     if ranks.rank:
         return int(ranks.follow())
     status = FAILED
@@ -190,22 +200,3 @@ def on_all_ranks(command: Callable[[], int]) -> int:
     finally:
         ranks.end(status)
     return status
-
-
-def _world(size: int) -> Ranks | str:
-    """All ranks, or why there are none."""
-    try:
-        from tnvmc.backend.mpi import world
-
-        ranks = world()
-    except (ImportError, RuntimeError) as error:  # mpi4py raises the second where it finds no MPI
-        return (
-            f"started as one of {size} processes, and mpi4py is not to be had ({error}): "
-            "pip install mpi4py mpich, or start one process"
-        )
-    if ranks.size == size:
-        return ranks
-    return (
-        f"the launcher started {size} processes, of which the MPI of mpi4py sees {ranks.size}; use "
-        "the mpiexec or srun that belongs to it, or build mpi4py with the MPI of this cluster"
-    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.exact import Sector, check_size, exact_ground_state, exact_levels
 from tnvmc.operators.term import Operator
 from tnvmc.report.describe import symmetries_text
@@ -58,7 +57,12 @@ def _of_run(settings: Settings, operator: Operator, sector: int | None) -> Itera
         parity = "even" if exact.inversion > 0 else "odd"
         yield f"spin inversion   {parity}, the lower of both"
     for found in elsewhere((exact.energy, 0.0), operator, exact.sector):
-        yield _other_sector(found)
+        if "other" in found.values:
+            there, other = fixed(found.values["energy_per_site"], 12), found.values["other"]
+            yield f"lower            {there} per site with 2 Sz = {other} (--sector {other})"
+        else:
+            hint = "a field along z: another sector may lie lower; name it with --sector 2SZ"
+            yield f"note             {hint}"
     if level:
         levels = exact_levels(operator, level + 1, chosen)
         lower = "the ground state" if level == 1 else f"the {level} lowest levels"
@@ -67,17 +71,6 @@ def _of_run(settings: Settings, operator: Operator, sector: int | None) -> Itera
             note = f"(if [[orthogonal]] keeps {lower}; its runs are not read)"
             text = f"{fixed(float(levels[level]), 12)}  {note}"
         yield f"{f'level {level + 1}':<16} {text}"
-
-
-def _other_sector(found: Diagnostic) -> str:
-    """Where the ground state lies, or may lie, if not here."""
-    values = found.values
-    if "other" not in values:
-        return (
-            f"{'note':<16} a field along z: another sector may lie lower; name it with --sector 2SZ"
-        )
-    energy, sector = fixed(values["energy_per_site"], 12), values["other"]
-    return f"lower            {energy} per site with 2 Sz = {sector} (--sector {sector})"
 
 
 def _of_scan(asked: Series, sector: int | None) -> Iterator[str]:
@@ -96,8 +89,8 @@ def _of_sectors(asked: Series) -> Iterator[str]:
     for name, reference in sector_references(asked).items():
         sector, energies = asked.details.numbers[name].magnetisation, ("-", "-")
         if reference.energy is not None and reference.method == "exact":
-            energy = reference.energy
-            energies = fixed(energy, 12), fixed(energy / operator.n_sites, 12)
+            energy, n_sites = reference.energy, operator.n_sites
+            energies = fixed(energy, 12), fixed(energy / n_sites, 12)
         rows.append((name, "-" if sector is None else str(sector), _state(asked, name), *energies))
     if all(row[3] == "-" for row in rows[1:]):
         raise ConfigError(

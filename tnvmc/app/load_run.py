@@ -110,8 +110,8 @@ class LoadedRun(Shown):
     @property
     def _energies(self) -> tuple[str, str] | None:
         """Measured energy, total and per site."""
-        held, n = self.files.result, self.history.n_sites
-        if held is None or held["energy"] is None:
+        held, n = self.files.result or {}, self.history.n_sites
+        if held.get("energy") is None:
             return None
         energy, error = held["energy"], held["energy_error"]
         error = float("inf") if error is None else error
@@ -128,11 +128,10 @@ class LoadedRun(Shown):
 
     def _table(self) -> Table:
         rows = [*describe.facts(self.files).items(), ("steps", str(steps_done(self.files)))]
-        if (found := self._energies) is not None:
-            units = f"({self.history.units} units)"
-            rows += [("energy", f"{found[0]} {units}"), ("energy per site", f"{found[1]} {units}")]
-            if not self.finished:
-                rows += [("measured", "after an earlier step")]
+        for name, found in zip(("energy", "energy per site"), self._energies or (), strict=False):
+            rows.append((name, f"{found} ({self.history.units} units)"))
+        if self._energies and not self.finished:
+            rows.append(("measured", "after an earlier step"))
         return Table(str(self.path), ("", ""), rows, _doubts(self.files))
 
 
@@ -170,15 +169,12 @@ def load_run(path: str | Path, overrides: Sequence[str] = ()) -> LoadedRun:
         n_sites, units = operator.n_sites, operator.units
     for text in _doubts(files):
         warnings.warn(UnreliableWarning(f"load_run: {path}: {text}"), stacklevel=2)
-    return LoadedRun(files, settings, operator, _history(files, n_sites, units))
-
-
-def _history(files: Run, n_sites: int, units: str) -> History:
     try:
-        return History.from_lines(files.history, n_sites, units)
+        history = History.from_lines(files.history, n_sites, units)
     except (KeyError, TypeError, ValueError) as error:
         why = f"{HISTORY} holds a line that is no record of a step ({error!r})"
-        raise FolderError(f"{files.path}: {why}; was it written by another version?") from None
+        raise FolderError(f"{path}: {why}; was it written by another version?") from None
+    return LoadedRun(files, settings, operator, history)
 
 
 def _doubts(files: Run) -> list[str]:

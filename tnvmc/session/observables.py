@@ -196,8 +196,7 @@ def _measured(
 ) -> dict[str, Any]:
     method = controlled(vmc.method, vmc.state)
     point, diagnostics = measured_iterate(method, vmc.state)
-    method = plan.applied(method, point, vmc.state.step)
-    fewer = None
+    method, fewer = plan.applied(method, point, vmc.state.step), None
     if pair_samples != 0:
         n_samples = plan.n_samples or method.sampler.n_samples or 0
         fewer = for_pairs(method, n_samples, pair_samples)
@@ -240,10 +239,9 @@ def measured_observables(
     if fewer is not None and observables.some_samples():
         progress.begin("pairs")
         blocks |= collect(fewer, point, observables.some_samples(), streams.PAIRS).blocks
-    sector = magnetisation_of(method.problem.operator, point.configs)
-    place = Place(
-        method.problem.operator, sector, method.problem.ansatz, tuple(method.orthogonal_to)
-    )
+    problem = method.problem
+    sector = magnetisation_of(problem.operator, point.configs)
+    place = Place(problem.operator, sector, problem.ansatz, tuple(method.orthogonal_to))
     of_energy = (*energy.diagnostics, *of_level((energy.mean, energy.error), place))
     told = (*reasons, *of_energy, *of_terms(blocks))
     samples, pairs = blocks[ENERGY], blocks.get(ALL_PAIRS)
