@@ -41,11 +41,8 @@ def _locked_file(path: Path) -> Iterator[IO[bytes]]:
     while True:
         with open(path, "wb") as file:
             # Whoever clears leftovers may have removed it before it was locked.
-            if (
-                _lock(file)
-                and path.exists()
-                and os.path.samestat(path.stat(), os.fstat(file.fileno()))
-            ):
+            locked = _lock(file) and path.exists()
+            if locked and os.path.samestat(path.stat(), os.fstat(file.fileno())):
                 yield file
                 return
 
@@ -67,17 +64,13 @@ def clear_leftovers(folder: Path) -> None:
     """Remove the temporary files that killed processes left in a folder; nobody else's."""
     if os.name != "posix":
         return
-    with os.scandir(folder) as found:
-        names = [each.name for each in found if each.is_file(follow_symlinks=False)]
-    for name in names:
-        if name.startswith(_OURS) and name.endswith(_UNDER_WAY):
-            path = folder / name
-            try:
-                with open(path, "rb+") as file:
-                    if _lock(file):
-                        path.unlink()
-            except OSError:  # gone meanwhile, or not ours to remove
-                continue
+    for path in folder.glob(f"{_OURS}*{_UNDER_WAY}"):
+        try:
+            with open(path, "rb+") as file:
+                if not path.is_symlink() and _lock(file):
+                    path.unlink()
+        except OSError:  # gone meanwhile, or not ours to remove
+            continue
 
 
 def read_plain(path: Path, *, anywhere: bool = False) -> bytes:

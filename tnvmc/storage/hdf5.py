@@ -56,15 +56,13 @@ def encoded(tree: Mapping[str, Any], attributes: Mapping[str, Any]) -> memoryvie
 
 def _write(group: Any, tree: Mapping[str, Any]) -> None:
     for name, value in tree.items():
-        if value is None:
-            continue
         if isinstance(value, Mapping):
             _write(group.create_group(name), value)
-            continue
-        is_number = isinstance(value, int | float)
-        array = np.asarray(value if is_number or isinstance(value, tuple) else to_host(value))
-        dataset = group.create_dataset(name, data=array)
-        dataset.attrs["type"] = type(value).__name__ if is_number else "array"
+        elif value is not None:
+            kind = type(value).__name__
+            host = value if kind in _NUMBERS or isinstance(value, tuple) else to_host(value)
+            dataset = group.create_dataset(name, data=np.asarray(host))
+            dataset.attrs["type"] = kind if kind in _NUMBERS else "array"
 
 
 def decoded(group: Any, xp: Any) -> dict[str, Any]:
@@ -190,5 +188,4 @@ def read_provenance(path: Path) -> Provenance | None:
 def read_stages(path: Path) -> list[dict[str, Any]]:
     """Give the records of the stages before a checkpoint."""
     with opened(path) as file:
-        stages: list[dict[str, Any]] = attribute(file, "stages", [])
-    return stages
+        return attribute(file, "stages", [])  # type: ignore[no-any-return]

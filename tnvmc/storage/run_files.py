@@ -295,15 +295,15 @@ def is_finished(run: Run) -> bool:
     """Tell whether result.json belongs to the last step of the history."""
     if run.result is None or int(run.result.get("steps") or 0) < steps_done(run):
         return False
-    return (RESULT, "ahead") not in [(found.file, found.code) for found in run.damage]
+    return not any(found.file == RESULT and found.code == "ahead" for found in run.damage)
 
 
 def is_current(run: Run) -> bool:
     """Tell whether result.json belongs to the last step, and was measured by the settings."""
-    if not is_finished(run):
-        return False
     measured = (run.result or {}).get("config")
-    return not measured or not run.config or asks_the_same(measured, run.config)
+    return is_finished(run) and (
+        not measured or not run.config or asks_the_same(measured, run.config)
+    )
 
 
 def relevant(config: Json) -> dict[str, Any]:

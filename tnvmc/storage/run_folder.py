@@ -107,12 +107,10 @@ class RunFolder:
         try:
             refuse_occupied(path)  # another process may have been faster
             folder.write_settings(settings)
-        except FolderError:
+        except BaseException as error:
             folder.close()
-            raise
-        except BaseException:
-            folder.close()
-            (path / HISTORY).unlink()
+            if not isinstance(error, FolderError):
+                (path / HISTORY).unlink()
             raise
         return folder
 
@@ -194,12 +192,11 @@ class RunFolder:
 
     def read_result(self) -> dict[str, Any] | None:
         """Read result.json; None where there is none of the last step, or none to be trusted."""
-        try:
+        with contextlib.suppress(OSError, ValueError):
             result = unsealed_json(read_plain(self.path / RESULT).decode())
-            current = Provenance.of(result.pop(PROVENANCE, None)) == self.provenance
-        except (OSError, ValueError):
-            return None
-        return result if current else None
+            if Provenance.of(result.pop(PROVENANCE, None)) == self.provenance:
+                return result
+        return None
 
     def check_in_place(self) -> None:
         """Raise `FolderError` where the folder was removed, or another one stands in its place."""

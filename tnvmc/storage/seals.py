@@ -96,18 +96,15 @@ def next_check(check: str, record: Mapping[str, Any]) -> str:
 def read_lines(content: bytes) -> Lines:
     """Read history.jsonl as far as it is whole: no line was changed, taken out or put in."""
     records: list[dict[str, Any]] = []
-    ends: list[int] = []
-    checks: list[str] = []
+    ends, checks = [0], [""]
     lines = content.split(b"\n")
     rest = lines.pop()  # behind the last end of a line: nothing, or a line that was cut short
-    bad: tuple[int | None, int, str] = (None, 0, "")
+    bad: tuple[int | None, int, str] = (len(lines) + 1, 0, _CUT_SHORT) if rest else (None, 0, "")
     for number, line in enumerate(lines, 1):
         try:
             record = json_object(line.decode())
-            claimed, check = (
-                record.pop(CHECK, None),
-                next_check(checks[-1] if checks else "", record),
-            )
+            claimed = record.pop(CHECK, None)
+            check = next_check(checks[-1], record)
             if claimed != check:
                 raise SealBroken
         except ValueError as error:
@@ -116,11 +113,9 @@ def read_lines(content: bytes) -> Lines:
             break
         records.append(record)
         checks.append(check)
-        ends.append((ends[-1] if ends else 0) + len(line) + 1)
-    if rest and bad[0] is None:
-        bad = len(lines) + 1, 0, _CUT_SHORT
+        ends.append(ends[-1] + len(line) + 1)
     run_id = records[0].pop(RUN_ID, None) if records else None
-    return Lines(tuple(records), tuple(ends), tuple(checks), run_id, *bad)
+    return Lines(tuple(records), tuple(ends[1:]), tuple(checks[1:]), run_id, *bad)
 
 
 PROVENANCE = "provenance"  #: key in JSON, attribute in HDF5, comment in TOML
@@ -169,9 +164,9 @@ def in_toml(text: str) -> Provenance | None:
 
 
 def mismatch(found: Provenance | None, run_id: str | None, lines: Lines | None) -> Mismatch | None:
-    """Give how a file does not fit a run with this id and history; None where it does.
+    """Give how a file, with `found` in it, does not fit a run; None where it does.
 
-    `found` in the file is None where it belongs to no run, `run_id` for an early version.
+    `found` is None where it belongs to no run, `run_id` for an early version.
     """
     if (None if found is None else found.run_id) != run_id:
         return "other_run"
