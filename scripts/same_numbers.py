@@ -118,9 +118,7 @@ CROSSINGS: dict[str, dict[str, Any]] = {
     "random_sign": {**HEISENBERG, "ansatz": {"D": 2}, "optimizer": {"kind": "random_sign"}},
     "sr_fixed_rate": {
         **HEISENBERG, "ansatz": {"D": 2},
-        "optimizer": {
-            "learning_rate": 0.1, "memory": 0, "diag_shift": 0.01, "solver": "conjugate_gradients",
-        },
+        "optimizer": {"learning_rate": 0.1, "memory": 0, "diag_shift": 0.01},
     },
     "mps": {"lattice": {"kind": "chain", "shape": 12}, "hamiltonian": {"model": "heisenberg"},
             "ansatz": {"kind": "mps", "D": 4}},

@@ -14,7 +14,6 @@ from tnvmc.ansatz.product import DimerCovering, ProductState
 from tnvmc.contraction.schemes import SRC, Exact, ZipUp
 from tnvmc.operators.symmetry import marshall_character, symmetry_group
 from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
-from tnvmc.optimize.solve import Cholesky
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.enumerate import Enumerate
@@ -158,7 +157,6 @@ def test_samplers() -> None:
         ([], SR("auto", memory=0.9)),
         (["optimizer.diag_shift=0.1"], SR(0.1, memory=0.9)),
         (["optimizer.diag_shift=0.1", "optimizer.momentum=0.9"], SR(0.1, 0.9)),
-        (["optimizer.solver=cholesky"], SR("auto", memory=0.9, solver=Cholesky())),
         (["optimizer.kind=gradient"], GradientDescent()),
         (["optimizer.kind=random_sign"], RandomSign()),
         (["optimizer.kind=adam"], Adam()),

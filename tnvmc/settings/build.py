@@ -25,10 +25,8 @@ from tnvmc.operators.basis import Basis
 from tnvmc.operators.symmetry import check_characters, odd_elements, symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.optimize import schedules
-from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
 from tnvmc.optimize.rule import Rule
-from tnvmc.optimize.solve import Cholesky
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import sector_of
@@ -208,7 +206,6 @@ def build_sampler(settings: Settings, operator: Operator) -> Samples:
 RULES: Mapping[str, Any] = {
     "sr": SR, "gradient": GradientDescent, "random_sign": RandomSign, "adam": Adam,
 }  # fmt: skip
-SOLVERS: Mapping[str, Any] = {"cholesky": Cholesky, "conjugate_gradients": ConjugateGradients}
 SAMPLERS = {"metropolis": Sampler, "direct": DirectSampler, "enumerate": Enumerate}
 
 
@@ -216,9 +213,8 @@ def build_optimizer(settings: Any) -> Rule:
     """Make the rule of the [optimizer] section."""
     if settings.kind != "sr":
         return RULES[settings.kind]()  # type: ignore[no-any-return]
-    solver = None if settings.solver == "auto" else SOLVERS[settings.solver]()
     memory, momentum = settings.memory or 0.0, settings.momentum
-    return SR(settings.diag_shift, momentum, memory=memory, reach=settings.reach, solver=solver)
+    return SR(settings.diag_shift, momentum, memory=memory, reach=settings.reach)
 
 
 def build_schedule(

@@ -25,7 +25,6 @@ from tnvmc.optimize.rule import Rule
 from tnvmc.settings.build import (
     RULES,
     SAMPLERS,
-    SOLVERS,
     build_ansatz,
     build_optimizer,
     build_sampler,
@@ -193,9 +192,6 @@ def _ansatz(state: Any, init: str | None) -> Section:
 def _optimizer(rule: Rule) -> Section:
     inner: Any = getattr(rule, "rule", rule)  # of one that is paced
     found = {name: getattr(inner, name) for name in SRSettings.model_fields if hasattr(inner, name)}
-    if "solver" in found:  # another one has no name in a file
-        names = {kind: name for name, kind in SOLVERS.items()}
-        found["solver"] = names.get(type(inner.solver), None if inner.solver else "auto")
     return {"kind": _name_in(RULES, inner), **found}
 
 

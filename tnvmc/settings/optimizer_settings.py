@@ -62,11 +62,6 @@ class SRSettings(_Optimizer):
     momentum: Annotated[Number, Field(ge=0, lt=1)] = 0.0
     """Decay of SPRING, which keeps the part of the last update that the present samples do not
     determine. 0 is plain SR."""
-    solver: Literal["auto", "cholesky", "conjugate_gradients"] = "auto"
-    """How the linear system is solved. `conjugate_gradients` forms no matrix: for many samples and
-    parameters; slower with fewer. It ends at a relative residual of 0.05, and `memory` has no
-    effect. "auto": `cholesky` up to 16384 samples or parameters, and for tensor networks up to 4095
-    samples where `diag_shift` is 0.01 or more."""
 
 
 _RATES = {"gradient": 0.05, "random_sign": 0.005, "adam": 0.01}  # good for all models tried

@@ -14,7 +14,9 @@ _REMOVED: Mapping[str, Mapping[str, Any]] = {
         "reweight": True, "stride": 1,
     },
     "measure": {"ladder": _ANY},
-    "optimizer": {"averaged_up_to": _ANY, "clip": _ANY, "precision": "auto", "stages": _ANY},
+    "optimizer": {
+        "averaged_up_to": _ANY, "clip": _ANY, "precision": "auto", "solver": "auto", "stages": _ANY,
+    },
     "run": {"checkpoint_every": _ANY},
     "sampler": {"n_replicas": 1, "n_thin": 1, "precision": _ANY},
     "stage": dict.fromkeys(("evolve", "final_learning_rate", "schedule"), _ANY),
