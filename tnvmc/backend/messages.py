@@ -63,8 +63,7 @@ class Store:
     def drop(self, keys: Sequence[int]) -> None:
         """Let go of those that are held here."""
         for key in keys:
-            if key % self.size == self.rank:
-                self.held.pop(key, None)
+            self.held.pop(key, None)
 
     def keep(self, digest: bytes, constant: object) -> None:
         """Keep the constants that were used last, the same ones on every rank."""

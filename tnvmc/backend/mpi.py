@@ -59,50 +59,7 @@ class _Request:
     rang: tuple[int, ...]  #: ranks that told the others to end the request before this one
 
 
-class Collectives(Ranks):
-    """What ranks do together, in tasks of `together`; all of them call it."""
-
-    comm: Any
-
-    def exchange(self, sent: Sequence[np.ndarray], received: Sequence[np.ndarray]) -> None:
-        """See `Ranks.exchange`."""
-        from mpi4py import MPI
-
-        waiting = []
-        for step in range(1, self.size):
-            source, target = (self.rank - step) % self.size, (self.rank + step) % self.size
-            into, out_of = _pieces(received[source], np.uint8), _pieces(sent[target], np.uint8)
-            waiting += [self.comm.Irecv(piece, source) for piece in into]
-            waiting += [self.comm.Isend(piece, target) for piece in out_of]
-        received[self.rank][...] = sent[self.rank].reshape(received[self.rank].shape)
-        MPI.Request.Waitall(waiting)
-
-    def told(self, value: Any) -> Any:
-        """See `Ranks.told`."""
-        sent = pickle.dumps(value, protocol=5) if self.rank == 0 else None
-        received = self.comm.bcast(sent)
-        return value if self.rank == 0 else pickle.loads(received)
-
-    def collected(self, value: Any) -> list[Any]:
-        """See `Ranks.collected`."""
-        return self.comm.gather(value) or []
-
-    def combine(self, array: np.ndarray, how: str, root: int = 0) -> None:
-        """See `Ranks.combine`."""
-        from mpi4py import MPI
-
-        for piece in _pieces(array, array.real.dtype):
-            if how == "copy":
-                self.comm.Bcast(piece, root=root)
-            elif how == "max":
-                self.comm.Allreduce(MPI.IN_PLACE, piece, op=MPI.MAX)
-            elif self.rank == root:
-                self.comm.Reduce(MPI.IN_PLACE, piece, root=root)
-            else:
-                self.comm.Reduce(piece, None, root=root)
-
-
-class MpiRanks(Collectives):
+class MpiRanks(Ranks):
     """The ranks of an intracommunicator of mpi4py, which is duplicated."""
 
     def __init__(self, comm: Any) -> None:
@@ -208,6 +165,44 @@ class MpiRanks(Collectives):
             print(f"tnvmc: {where}: {why}; all ranks are stopped", file=stream, flush=True)
         self.comm.Abort(1)
         os._exit(1)
+
+    # --- what ranks do together, in tasks of `together`
+
+    def exchange(self, sent: Sequence[np.ndarray], received: Sequence[np.ndarray]) -> None:
+        """See `Ranks.exchange`."""
+        waiting = []
+        for step in range(1, self.size):
+            source, target = (self.rank - step) % self.size, (self.rank + step) % self.size
+            into, out_of = _pieces(received[source], np.uint8), _pieces(sent[target], np.uint8)
+            waiting += [self.comm.Irecv(piece, source) for piece in into]
+            waiting += [self.comm.Isend(piece, target) for piece in out_of]
+        received[self.rank][...] = sent[self.rank].reshape(received[self.rank].shape)
+        for each in waiting:
+            each.Wait()
+
+    def told(self, value: Any) -> Any:
+        """See `Ranks.told`."""
+        sent = pickle.dumps(value, protocol=5) if self.rank == 0 else None
+        received = self.comm.bcast(sent)
+        return value if self.rank == 0 else pickle.loads(received)
+
+    def collected(self, value: Any) -> list[Any]:
+        """See `Ranks.collected`."""
+        return self.comm.gather(value) or []
+
+    def combine(self, array: np.ndarray, how: str, root: int = 0) -> None:
+        """See `Ranks.combine`."""
+        from mpi4py import MPI
+
+        for piece in _pieces(array, array.real.dtype):
+            if how == "copy":
+                self.comm.Bcast(piece, root=root)
+            elif how == "max":
+                self.comm.Allreduce(MPI.IN_PLACE, piece, op=MPI.MAX)
+            elif self.rank == root:
+                self.comm.Reduce(MPI.IN_PLACE, piece, root=root)
+            else:
+                self.comm.Reduce(piece, None, root=root)
 
     # --- what stays where it is
 

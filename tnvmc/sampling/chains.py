@@ -7,6 +7,7 @@ those of the start; one that samples |psi|^(2 p) with p < 1 does, and weights re
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -195,65 +196,42 @@ class _Chunk:
     together: int  #: sweeps in one call, of an ansatz that walks
 
     def __call__(self, chunk: range) -> _ChunkResult:
-        """One sweep after another, and a measurement after every draw."""
-        sampler, ansatz, theta, (seed, stream) = (
-            self.sampler, self.ansatz, self.point.theta, self.stream,
-        )  # fmt: skip
+        """Sweep, in one call several times where the ansatz walks, and measure what is due.
+
+        Walkers of an ansatz that walks go on from the last sweep, others from what was measured.
+        """
+        sampler, ansatz, theta = self.sampler, self.ansatz, self.point.theta
+        n_burn, n_sweeps = sampler.n_burn, sampler.n_burn + sampler.n_draws * sampler.n_thin
+        length = -(-n_sweeps // -(-n_sweeps // self.together)) if ansatz.walks else 1
         walkers = ansatz.start(theta, self.point.configs[chunk.start : chunk.stop, :])
-        if ansatz.walks:
-            return self._walked(chunk, walkers)
         xp = array_namespace(walkers.configs)
         powers = xp.full((len(chunk),), self.power, dtype=xp.float64)
         draws: list[Snapshot] = []
-        counts, n_sweeps = np.zeros((2, len(MOVE_KINDS))), 0
-        units = sampler.n_burn + sampler.n_draws * (sampler.n_thin + 1)  # a draw is one more
-        for draw in range(-1, sampler.n_draws):
-            for _ in range(sampler.n_thin if draw >= 0 else sampler.n_burn):
-                passes = stream, range(n_sweeps, n_sweeps + 1)
-                numbers = uniforms_of_passes(seed, passes, chunk, len(self.moves), xp)[0, ...]
-                if self.power == 1:
-                    walkers, info = ansatz.sweep(theta, walkers, self.moves, numbers)
-                else:
-                    walkers, info = ansatz.tempered_sweep(
-                        theta, walkers, self.moves, numbers, powers
-                    )
-                counts = counts + _summed(info)
-                n_sweeps += 1
-                progress.tell((n_sweeps + len(draws)) / units)
-            if draw < 0:
-                _check_support(walkers, chunk, sampler.n_burn)
-                continue
-            walkers, snapshot = ansatz.measure(theta, walkers, self.targets, jacobian=self.jacobian)
-            draws.append(snapshot)
-        return _ChunkResult(walkers.configs, draws, counts)
-
-    def _walked(self, chunk: range, walkers: Walkers) -> _ChunkResult:
-        """Several sweeps in one call, and one measurement of the draws among them."""
-        sampler, ansatz, theta = self.sampler, self.ansatz, self.point.theta
-        (seed, stream), n_burn, n_walkers = self.stream, self.sampler.n_burn, len(chunk)
-        xp = array_namespace(walkers.configs)
-        draws: list[Snapshot] = []
         counts = np.zeros((2, len(MOVE_KINDS)))
-        n_sweeps = n_burn + sampler.n_draws * sampler.n_thin
-        length = -(-n_sweeps // -(-n_sweeps // self.together))
         if not n_burn:
             _check_support(walkers, chunk, 0)
         for begin in range(0, n_sweeps, length):
             passes = range(begin, min(begin + length, n_sweeps))
-            numbers = uniforms_of_passes(seed, (stream, passes), chunk, len(self.moves), xp=xp)
-            found, info = ansatz.walk(theta, walkers, self.moves, numbers, self.power)
+            stream = self.stream[1], passes
+            numbers = uniforms_of_passes(self.stream[0], stream, chunk, len(self.moves), xp)
+            given = theta, walkers, self.moves
+            if ansatz.walks:
+                found, info = ansatz.walk(*given, numbers, self.power)
+            elif self.power == 1:
+                found, info = ansatz.sweep(*given, numbers[0, ...])
+            else:
+                found, info = ansatz.tempered_sweep(*given, numbers[0, ...], powers)
             counts = counts + _summed(info)
-            walkers = _after(found, n_walkers, [len(passes) - 1])
             if n_burn - 1 in passes:
-                _check_support(_after(found, n_walkers, [n_burn - 1 - begin]), chunk, n_burn)
-            ends = [
-                number - begin
-                for number in passes
-                if number >= n_burn and (number - n_burn + 1) % sampler.n_thin == 0
-            ]
+                _check_support(_after(found, passes, [n_burn - 1]), chunk, n_burn)
+            walkers = _after(found, passes, passes[-1:])
+            ends = [k for k in passes if k >= n_burn and (k - n_burn + 1) % sampler.n_thin == 0]
             if ends:
-                seen = _after(found, n_walkers, ends)
-                draws.append(ansatz.measure(theta, seen, self.targets, jacobian=self.jacobian)[1])
+                seen, snapshot = ansatz.measure(
+                    theta, _after(found, passes, ends), self.targets, jacobian=self.jacobian
+                )
+                draws.append(snapshot)
+                walkers = walkers if ansatz.walks else seen
             progress.tell(passes.stop / n_sweeps)
         return _ChunkResult(walkers.configs, draws, counts)
 
@@ -276,10 +254,13 @@ def _weighted(snapshot: Snapshot, power: float) -> tuple[Snapshot, float]:
     return replace(snapshot, weight=weight / total), scale + float(np.log(float(xp.mean(weight))))
 
 
-def _after(found: Walkers, n_walkers: int, sweeps: list[int]) -> Walkers:
-    """Walkers after some of the sweeps of a `walk`, sweep by sweep."""
-    xp = array_namespace(found.configs)
-    rows = xp.asarray([k * n_walkers + w for k in sweeps for w in range(n_walkers)])
+def _after(found: Walkers, passes: range, some: Sequence[int]) -> Walkers:
+    """Walkers after some of the passes of one call, pass by pass."""
+    if len(passes) == 1:
+        return found
+    xp, n_walkers = array_namespace(found.configs), found.configs.shape[0] // len(passes)
+    begins = [(k - passes.start) * n_walkers for k in some]
+    rows = xp.asarray([begin + w for begin in begins for w in range(n_walkers)])
     return Walkers(xp.take(found.configs, rows, axis=0), found.amplitude.take(rows))
 
 
