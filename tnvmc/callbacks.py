@@ -50,26 +50,19 @@ class JsonLines:
             return
         text = self.path.read_text(encoding="utf-8", errors="replace")
         line = text.splitlines()[-1] + ("" if text.endswith("\n") else " ...")
-        last = _step_of(line)
-        if last is None:
+        try:
+            last = int(json.loads(line)["step"])
+        except (ValueError, KeyError, TypeError):
             raise ValueError(
                 f"{self.path}: its last line is not that of a step ({line[:60]!r}); a process may "
                 "have been killed while it wrote: take that line away, or write to another file"
-            )
+            ) from None
         if last + 1 != step:
             raise ValueError(
                 f"{self.path}: ends with step {last}, and step {step} does not follow it; it is "
                 "of another run, or of steps after the checkpoint: write to another file, or take "
                 f"away the lines from step {step} on"
             )
-
-
-def _step_of(line: str) -> int | None:
-    try:
-        step: Any = json.loads(line)["step"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    return step if isinstance(step, int) else None
 
 
 class StopOnPlateau:

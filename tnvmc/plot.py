@@ -12,8 +12,8 @@ a run are damaged or of an earlier step there is an `UnreliableWarning`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -149,32 +149,31 @@ def chi(found: Any, ax: Axes = None) -> Axes:
 
 def _into(ax: Axes, draw: Callable[[Axes], None], name: str = "") -> Axes:
     """Draw into axes, or into new ones in the common style; what is lacking is an error."""
-    made = None
-    if ax is None:
-        _choose_backend()
-    with style.styled() if ax is None else nullcontext():
-        if ax is None:
-            from matplotlib import pyplot
-
-            made, ax = pyplot.subplots(layout="constrained")
-        try:
+    if ax is not None:
+        with _lacking(name):
             draw(ax)
-        except style.Lacking as lacking:
-            if made is not None:
-                pyplot.close(made)
-            raise ValueError(f"plot.{name}: {lacking}") from None
-    return ax
-
-
-def _choose_backend() -> None:
-    """Let pyplot load what shows pictures, which it does for the first of them only.
-
-    That of notebooks sets "interactive", without which they show no picture; within `styled` this
-    would be undone at the end.
-    """
+        return ax
     from matplotlib import pyplot
 
+    # For its first picture pyplot loads what shows pictures.  That of notebooks sets "interactive",
+    # which would be undone at the end of `styled`.
     pyplot.draw_if_interactive()
+    with style.styled():
+        made, ax = pyplot.subplots(layout="constrained")
+        try:
+            return _into(ax, draw, name)
+        except ValueError:
+            pyplot.close(made)
+            raise
+
+
+@contextmanager
+def _lacking(name: str) -> Iterator[None]:
+    """Name the picture in what is raised of missing data."""
+    try:
+        yield
+    except style.Lacking as lacking:
+        raise ValueError(f"plot.{name}: {lacking}") from None
 
 
 def _run(found: Any) -> Run:
@@ -182,27 +181,21 @@ def _run(found: Any) -> Run:
     if isinstance(found, str | Path):
         found = read_run(found)
     found = getattr(found, "files", found)
-    if isinstance(found, Run):
-        _warn(found)
-        return found
     if isinstance(found, ChiScan):
-        return Run(Path(), result=_as_result(found))
+        parts = {"chi": found.as_dicts(), "double_layer": None}
+        if found.double_layer is not None:
+            parts["double_layer"] = found.double_layer.as_dict()
+        content = {"n_sites": found.n_sites, "units": found.units, "convergence": parts}
+        return Run(Path(), result=content)
     if isinstance(found, Mapping):
         return Run(Path(), observables=found)
-    raise TypeError(f"plot: takes a run, its folder or its observables, not a {_kind(found)}")
-
-
-def _warn(run: Run) -> None:
-    told = [damage_text(damage) for damage in run.damage]
-    for text in [*told, *filter(None, [outdated_text(run)])]:
-        warnings.warn(UnreliableWarning(f"{run.path}: {text}"), stacklevel=4)
-
-
-def _as_result(found: ChiScan) -> dict[str, Any]:
-    """What result.json would say of a convergence in chi."""
-    double = found.double_layer and found.double_layer.as_dict()
-    parts = {"chi": found.as_dicts(), "double_layer": double}
-    return {"n_sites": found.n_sites, "units": found.units, "convergence": parts}
+    if not isinstance(found, Run):
+        kind = type(found).__name__
+        raise TypeError(f"plot: takes a run, its folder or its observables, not a {kind}")
+    for text in (*map(damage_text, found.damage), outdated_text(found)):
+        if text:
+            warnings.warn(UnreliableWarning(f"{found.path}: {text}"), stacklevel=3)
+    return found
 
 
 def _pairs(name: str, found: Any, site: int | None) -> pairs.PairCorrelations:
@@ -212,27 +205,23 @@ def _pairs(name: str, found: Any, site: int | None) -> pairs.PairCorrelations:
         n_sites = run.shape[0] * run.shape[1]
         if site >= n_sites:
             raise ValueError(f"plot.{name}: site = {site}; there are the sites 0..{n_sites - 1}")
-    try:
+    with _lacking(name):
         return pairs.pair_correlations(run, site)
-    except style.Lacking as lacking:
-        raise ValueError(f"plot.{name}: {lacking}") from None
 
 
 def _curves(found: Any, exact_energy: float | None) -> list[histories.History]:
     """The histories to draw, with their labels."""
     if isinstance(found, Mapping):
         named = [replace(_curve(each), label=str(label)) for label, each in found.items()]
-    elif isinstance(found, Sequence) and not isinstance(found, History | str):
+    elif isinstance(found, list | tuple) and not isinstance(found, History):
         made = [_curve(each) for each in found]
-        named = [replace(c, label=c.label or f"run {n + 1}") for n, c in enumerate(made)]
+        named = [replace(c, label=c.label or f"run {n}") for n, c in enumerate(made, 1)]
     else:
         named = [_curve(found)]
     if exact_energy is None:
         return named
-    exact_energy = real("plot.history", "exact_energy", exact_energy)
-    return [
-        replace(curve, exact=exact_energy / curve.n_sites, exact_label="exact") for curve in named
-    ]
+    total = real("plot.history", "exact_energy", exact_energy)
+    return [replace(curve, exact=total / curve.n_sites, exact_label="exact") for curve in named]
 
 
 def _curve(found: Any) -> histories.History:
@@ -248,7 +237,3 @@ def _curve(found: Any) -> histories.History:
         if np.isfinite(record.energy)
     )
     return histories.History("", found.units, lines, found.n_sites)
-
-
-def _kind(found: Any) -> str:
-    return type(found).__name__

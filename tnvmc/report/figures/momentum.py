@@ -45,7 +45,10 @@ def structure_factor(run: Run) -> Any:
     cut.set_xticks([*ticks], [*ticks.values()])
     for tick in [*ticks][1:-1]:
         cut.axvline(tick, color=style.GREY, lw=0.9, ls=":")
-    cut.set_xlabel(_chosen(factor, q, corners), fontsize="small")
+    if (name := corners[1][0]) != "X":
+        x, y = corners[1][1].round(2) + 0.0
+        told = f"{name} ({x:.2f}π, {y:.2f}π): of all {name} the largest S(q)"
+        cut.set_xlabel(told.replace("-", "−"), fontsize="small")
     cut.set_ylim(bottom=min(0.0, float(np.nanmin(as_array(factor["mean"])[index]))))
     return figure
 
@@ -161,12 +164,9 @@ def _hexagon(axes: Any, q: np.ndarray, factor: Json, look: dict[str, Any]) -> An
     cells.set_clip_path(axes.add_patch(Polygon(rim, fill=False, lw=0)))
     if rim is not points["K"]:
         axes.add_patch(Polygon(points["K"], fill=False, ec="white", lw=1, ls="--"))
-    reach = _ROOM * np.abs(rim).max(axis=0)
+    reach = 1.08 * np.abs(rim).max(axis=0)  # with room for the mark at its rim
     axes.set(xlim=(-reach[0], reach[0]), ylim=(-reach[1], reach[1]))
     return cells
-
-
-_ROOM = 1.08  # of a hexagon: for the mark at its rim
 
 
 def _points(factor: Json) -> dict[str, np.ndarray]:
@@ -175,9 +175,7 @@ def _points(factor: Json) -> dict[str, np.ndarray]:
 
 
 def _cell(q: np.ndarray) -> np.ndarray:
-    """Corners (n, 2) of what lies nearer to 0 than to any other point of the lattice that q, (n_q,
-    2), belong to.
-    """
+    """Corners (n, 2) of the Wigner-Seitz cell of the lattice that q (n_q, 2) belong to."""
     from scipy.spatial import Voronoi
 
     by_length = q[np.argsort(np.hypot(*q.T).round(9), kind="stable")][1:]
@@ -190,8 +188,7 @@ def _cell(q: np.ndarray) -> np.ndarray:
     return np.asarray(found.vertices[found.regions[region]])
 
 
-Corners = list[tuple[str, np.ndarray]]
-"""Names and q / pi of the corners of a path through the zone."""
+Corners = list[tuple[str, np.ndarray]]  # names and q / pi of a path through the zone
 
 
 def _corners(factor: Json, q: np.ndarray) -> Corners:
@@ -204,36 +201,19 @@ def _corners(factor: Json, q: np.ndarray) -> Corners:
     edge, corner = ("extended M", "extended K") if "extended K" in points else ("M", "K")
     if edge not in points:
         return []
-    for m in sorted(points[edge], key=lambda m: _height(factor, q, m), reverse=True):
+
+    def height(m: np.ndarray) -> tuple[float, ...]:
+        """S and the place to sort by, equal ones as `peak` does; what is none of q comes last."""
+        away = np.abs(q - m).max(axis=1)
+        value = as_array(factor["mean"])[away.argmin()] if away.min() < _CLOSE else np.nan
+        return (float(f"{np.nan_to_num(value, nan=-np.inf):.8e}"), *m.round(9))
+
+    for m in sorted(points[edge], key=height, reverse=True):
         for k in points[corner]:
             ends = [(_NAMES[edge], m), (_NAMES[corner], k)]
             if m @ k > m @ m * (1 - _CLOSE) and _all_on(q, ends):  # side by side
                 return [centre, *ends, centre]
     return []
-
-
-def _height(factor: Json, q: np.ndarray, point: np.ndarray) -> tuple[float, ...]:
-    """S at a point and its place, to sort by, equal ones as `peak` does; what is none of q comes
-    first.
-    """
-    at = np.flatnonzero(np.abs(q - point).max(axis=1) < _CLOSE)
-    value = float(as_array(factor["mean"])[at[0]]) if at.size else np.nan
-    return (-np.inf if np.isnan(value) else float(f"{value:.8e}"), *point.round(9))
-
-
-def _chosen(factor: Json, q: np.ndarray, corners: Corners) -> str:
-    """Say which M a path goes through where S(q) differs between them, as on an open patch; else
-    nothing.
-    """
-    name, through = corners[1]
-    alike = [
-        m for label, places in _points(factor).items() if _NAMES.get(label) == name for m in places
-    ]
-    heights = {_height(factor, q, m)[0] for m in alike} - {-np.inf}
-    if len(heights) <= 1:
-        return ""
-    x, y = through.round(2) + 0.0
-    return f"{name} ({x:.2f}π, {y:.2f}π): of all {name} the largest S(q)".replace("-", "−")
 
 
 _NAMES = {"M": "M", "K": "K", "extended M": r"M$_\mathrm{e}$", "extended K": r"K$_\mathrm{e}$"}
@@ -257,11 +237,8 @@ def _path(q: np.ndarray, corners: Corners) -> list[tuple[float, int]]:
 
 
 def _ticks(factor: Json, corners: Corners) -> dict[float, str]:
-    """Names of the corners of a path, and of points of the first zone on its way, by their length
-    along it.
-    """
+    """Names of the corners of a path, and of points of the first zone on its way, by length."""
     points = _points(factor)
-    first = [(name, place) for name in ("M", "K") for place in points.get(name, ())]
-    named = [*first, *corners]
+    named = [*((name, place) for name in ("M", "K") for place in points.get(name, ())), *corners]
     on_path = _path(np.array([place for _, place in named]), corners)
     return {length: named[index][0] for length, index in on_path}
