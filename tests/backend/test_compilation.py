@@ -49,16 +49,14 @@ def test_each_type_of_numbers_is_announced_once() -> None:
     assert announced == ["float64", "complex64"]
 
 
-def test_compilation_is_logged_where_nobody_has_asked(
+def test_the_first_rank_logs_that_kernels_are_compiled(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(host, "_announce", host.log_compilation)
-    host._announce("float32")
+    host.log_compilation("float32")
+    monkeypatch.setenv("PMI_SIZE", "2")
+    monkeypatch.setenv("PMI_RANK", "1")
+    host.log_compilation("float64")
     assert [record.args for record in caplog.records] == [("float32",)]
-    announced: list[str] = []
-    host.announce_compilation(announced.append)
-    host._announce("float32")
-    assert announced == ["float32"] and len(caplog.records) == 1
 
 
 def test_the_type_is_that_of_the_boundaries() -> None:

@@ -154,42 +154,6 @@ def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None
         assert gaps == sorted(gaps)
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.mark.parametrize(
-    ("out", "error", "told"),
-    [(Terminal, Terminal, "out"), (io.StringIO, Terminal, "error"), (io.StringIO, io.StringIO, "")],
-)
-def test_compilations_are_told_where_somebody_looks(
-    out: type[io.StringIO],
-    error: type[io.StringIO],
-    told: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """Where nobody does, and it is not told in logs, the logger warns of it; on the first rank alone."""
-    streams = {"out": out(), "error": error()}
-    monkeypatch.setattr(sys, "stdout", streams["out"])
-    monkeypatch.setattr(sys, "stderr", streams["error"])
-    live.compiling("complex64")
-    assert [name for name, stream in streams.items() if stream.getvalue()] == told.split()
-    with live.told_in_logs():
-        live.compiling("float32")
-    assert ("float32" in streams["out"].getvalue()) is (told != "error")
-    live.compiling("float64")
-    assert "float64" not in "".join(s.getvalue() for s in streams.values()) or told
-    logged = [record.args or record.getMessage() for record in caplog.records]
-    assert len(logged) == (0 if told else 2)
-    monkeypatch.setenv("PMI_SIZE", "2")
-    monkeypatch.setenv("PMI_RANK", "1")
-    live.compiling("complex128")
-    assert len(caplog.records) == len(logged)
-    assert "complex128" not in "".join(s.getvalue() for s in streams.values())
-
-
 @pytest.mark.whole
 def test_every_phase_has_a_name() -> None:
     begun = set()

@@ -4,7 +4,6 @@ a line.
 
 from __future__ import annotations
 
-import logging
 import math
 import sys
 import time
@@ -12,13 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, Self, cast
 
-from tnvmc.backend.process import launched
 from tnvmc.backend.progress import watched
 from tnvmc.shown import phase_name, step_sentence, with_error
 from tnvmc.vmc.results import StepRecord
 
 _EVEN = 0.9  # effective part of the samples of a step below which it is shown
-COMPILING = "compiling kernels for {}, once for this version: 20 to 40 s"
 # Numbers that a narrow terminal has no room for.
 _DROPPED_FIRST = ("worth", "rel.err", "acc", "var/N")
 _BAR, _TIME, _PERCENT = 8, 7, 4  # widths of columns
@@ -65,12 +62,12 @@ def can_show(console: Any) -> bool:
     return bool(console.is_terminal or console.is_jupyter)
 
 
-_in_logs = False  # whether compilations and phases are told where nobody looks
+_in_logs = False  # whether phases are told where nobody looks
 
 
 @contextmanager
 def told_in_logs() -> Iterator[None]:
-    """Say on standard output what `compiling` and `working` show inside the block, wherever it
+    """Say on standard output what `working` shows inside the block, wherever it
     goes.
     """
     global _in_logs
@@ -79,23 +76,6 @@ def told_in_logs() -> Iterator[None]:
         yield
     finally:
         _in_logs = before
-
-
-def compiling(dtype: str) -> None:
-    """Say that kernels for numbers of a type are compiled, on a terminal or in a notebook.
-
-    From the thread that compiles; a bar that is shown moves down.  Elsewhere, as in a script of a
-    batch system, the logger "tnvmc" warns of it: on standard error where the program has set up
-    nothing else.  Of several ranks the first says it.
-    """
-    if launched()[0]:
-        return
-    streams = [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
-    seen = [stream for stream in streams if can_show(console_on(stream))]
-    for stream in [*seen, *(streams if _in_logs else [])][:1]:
-        print(COMPILING.format(dtype), file=cast(IO[str], Output(stream)), flush=True)
-        return
-    logging.getLogger("tnvmc").warning(COMPILING.format(dtype))
 
 
 class Bar:

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from tnvmc.backend import host
 from tnvmc.backend.process import in_use, using_ranks
 from tnvmc.vmc.results import StepRecord
 
@@ -65,19 +64,13 @@ def _follow(of: Any, name: str) -> Any:
 def steps_shown(
     progress: bool, steps: int, n_sites: int
 ) -> AbstractContextManager[Callable[[StepRecord], None]]:
-    """Show steps inside a block, where that is asked for; compilations are told of anyway."""
-    host.announce_compilation(_compiling)
+    """Show steps inside a block, where that is asked for."""
     return _live().steps(steps, n_sites) if progress else nullcontext(lambda record: None)
 
 
 def work_shown(progress: bool) -> AbstractContextManager[None]:
-    """Show what a block computes, where asked for; compilations are told of anyway."""
-    host.announce_compilation(_compiling)
+    """Show what a block computes, where asked for."""
     return _live().working() if progress else nullcontext()
-
-
-def _compiling(dtype: str) -> None:
-    _live().compiling(dtype)
 
 
 def _live() -> Any:

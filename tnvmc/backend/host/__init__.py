@@ -9,25 +9,16 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Callable
 from functools import cache
+
+from tnvmc.backend.process import launched
 
 
 def log_compilation(dtype: str) -> None:
-    """Log that kernels are compiled: what happens where nobody has set anything else."""
-    logging.getLogger("tnvmc").warning("compiling kernels for %s: 20 to 40 s", dtype)
-
-
-_announce: Callable[[str], None] = log_compilation
-
-
-def announce_compilation(announce: Callable[[str], None]) -> None:
-    """Set what is called when kernels of a PEPS are compiled, which takes half a minute.
-
-    Once for each type of numbers, such as "float64", from the thread that compiles.
-    """
-    global _announce
-    _announce = announce
+    """Log, on the first rank, that kernels of a PEPS are compiled for a type of numbers."""
+    if not launched()[0]:
+        told = "compiling kernels for %s, once for this version: 20 to 40 s"
+        logging.getLogger("tnvmc").warning(told, dtype)
 
 
 @cache
@@ -49,5 +40,5 @@ def available() -> bool:
             stacklevel=2,
         )
         return False
-    listen(lambda dtype: _announce(dtype))
+    listen(log_compilation)
     return True
