@@ -136,19 +136,21 @@ class Blocks:
         return total / weight, (total - sums[usable]) / rest[usable, None]
 
     def derive(
-        self, function: Callable[[np.ndarray], np.ndarray] | None = None
+        self, function: Callable[[np.ndarray], Any] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """A function (T,) -> (K,) of the means, by default the means themselves, and its errors.
 
-        Both (K,).  The error is inf where there is one block only.  The bias of a function that
-        is not linear, of order 1 / samples, is taken off.
+        Both (K,), also of a function that gives one number.  The error is inf where there is one
+        block only.  The bias of a function that is not linear, of order 1 / samples, is taken off.
 
         Source: B. Efron, The jackknife, the bootstrap and other resampling plans (1982).
         """
 
-        apply = np.asarray if function is None else function
+        def apply(means: np.ndarray) -> np.ndarray:
+            return means if function is None else np.atleast_1d(function(means))
+
         mean, without = self._without()
-        whole = np.asarray(apply(mean))
+        whole = apply(mean)
         if self.exact:
             return whole, np.zeros(whole.shape)
         n = len(without)

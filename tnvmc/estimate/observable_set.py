@@ -101,13 +101,18 @@ class ObservableSet:
 
     def left_out(self) -> Iterator[Diagnostic]:
         """Yield what has no meaning on the lattice, and why (`observable_left_out`)."""
+        missing: list[Json] = []
         if self.lattice.coordinates is None:
-            yield _left_out("structure_factor", "coordinates")
+            missing.append({"observable": "structure_factor", "reason": "coordinates"})
         found = colouring(self.lattice)
         if not self.atoms and self.operator.n_sites > 1 and found.sublattice is None:
             more = {"ring": list(found.odd_ring)} if found.odd_ring else {"parts": found.n_parts}
             reason = "bipartite" if found.odd_ring else "connected"
-            yield _left_out("staggered_magnetisation_squared", reason, **more)
+            missing.append(
+                {"observable": "staggered_magnetisation_squared", "reason": reason, **more}
+            )
+        for values in missing:
+            yield Diagnostic("observable_left_out", "open", values)
 
     def _in_sector(self, terms: LocalTerms) -> LocalTerms:
         """Terms as the sampled state shows them: it has a fixed magnetisation where H has."""
@@ -116,17 +121,18 @@ class ObservableSet:
 
     def report(self, measured: Measured) -> Json:
         """Everything but the energy, as it stands in observables.json."""
+        fields = {name: measured[name] for name in ("Sz", "Sx", "n") if name in measured}
         return {
             "bonds": self._bonds(measured),
-            "sites": {k: _lists(*measured[k].derive()) for k in _FIELDS if k in measured},
+            "sites": {k: _lists(*blocks.derive()) for k, blocks in fields.items()},
             "averages": {
                 "bonds": self._means_of_kinds(measured[ENERGY]),
-                "sites": {k: _number(*measured[k].derive(_mean)) for k in _FIELDS if k in measured},
+                "sites": {k: _number(*blocks.derive(np.mean)) for k, blocks in fields.items()},
             },
             **self._two_point(measured),
             "dimers": self._dimers(measured),
             "operators": {
-                o.name: _number(*measured[f"operator {o.name}"].derive(_total)) for o in self.own
+                o.name: _number(*measured[f"operator {o.name}"].derive(np.sum)) for o in self.own
             },
         }
 
@@ -143,8 +149,8 @@ class ObservableSet:
         for index, _, kind in self._pairs:
             kinds.setdefault(kind, []).append(index)
 
-        def means(values: np.ndarray) -> np.ndarray:
-            return np.array([values[places].mean() for places in kinds.values()])
+        def means(values: np.ndarray) -> list[float]:
+            return [values[places].mean() for places in kinds.values()]
 
         found = blocks.derive(means) if kinds else ((), ())
         return {kind: _number(mean, error) for kind, mean, error in zip(kinds, *found, strict=True)}
@@ -170,8 +176,8 @@ class ObservableSet:
         if ALL_PAIRS in measured and colouring(self.lattice).sublattice is not None:
             sign, n = staggering(self.lattice), self.operator.n_sites
 
-            def square(means: np.ndarray) -> np.ndarray:
-                return np.array([sign @ correlation_matrix(means) @ sign / n**2])
+            def square(means: np.ndarray) -> float:
+                return float(sign @ correlation_matrix(means) @ sign / n**2)
 
             found["staggered_magnetisation_squared"] = _number(*measured[ALL_PAIRS].derive(square))
         return found
@@ -196,23 +202,6 @@ class ObservableSet:
             "bonds": [list(bond) for bond in self.dimers.bonds],
             **_lists(*measured[DIMERS].derive(self.dimers.connected)),
         }
-
-
-_FIELDS = ("Sz", "Sx", "n")
-
-
-def _left_out(observable: str, reason: str, **more: Any) -> Diagnostic:
-    return Diagnostic(
-        "observable_left_out", "open", {"observable": observable, "reason": reason, **more}
-    )
-
-
-def _mean(means: np.ndarray) -> np.ndarray:
-    return np.array([means.mean()])
-
-
-def _total(means: np.ndarray) -> np.ndarray:
-    return np.array([means.sum()])
 
 
 def _number(mean: Any, error: Any) -> Json:
