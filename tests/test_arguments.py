@@ -86,7 +86,7 @@ WHOLE: list[tuple[Callable[..., Any], str, int | None, bool]] = [
     (DirectSampler, "n_pilot", 0, False),
     *((DirectSampler, name, 1, True) for name in ("chi", "chi_mpo", "threads", "chunk")),
     (DirectSampler, "magnetisation", None, True),
-    *((Enumerate, name, 1, True) for name in ("threads", "chunk")),
+    (Enumerate, "threads", 1, True),
     (Enumerate, "magnetisation", None, True),
     (partial(VMC, MODEL, STATE, FEW, theta=RUN.theta), "seed", 0, False),
     (partial(VMC, MODEL, STATE, FEW, theta=RUN.theta), "magnetisation", None, True),

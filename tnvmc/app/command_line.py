@@ -178,9 +178,11 @@ def on_all_ranks(command: Callable[[], int]) -> int:
         return command()
     ranks: Ranks | None = None
     try:
-        from tnvmc.backend.mpi import world
+        from mpi4py import MPI
 
-        ranks = world()
+        from tnvmc.backend.mpi import of
+
+        ranks = of(MPI.COMM_WORLD)
         why = (
             f"the launcher started {size} processes, the MPI of mpi4py sees {ranks.size}; use the "
             "mpiexec or srun that belongs to it, or build mpi4py with the MPI of this cluster"

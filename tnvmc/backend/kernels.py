@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.backend.namespace import is_cupy
+
 Array = Any
 
 SHARED_BYTES = 224 * 1024
@@ -77,9 +79,12 @@ def transfer(
         bottom: (B or 1, vertical, in, out), or None to leave the lower legs open.
 
     Returns:
-        The new environment, flat (B, ...); None where one slice of the top's outer leg exceeds
-        shared memory.  Every operand is read once per slice, nothing but the result is written.
+        The new environment, flat (B, ...); None where there is no GPU, for more than two rows, and
+        where one slice of the top's outer leg exceeds shared memory.  Every operand is read once
+        per slice, nothing but the result is written.
     """
+    if not is_cupy(env) or len(sites) > 2:
+        return None
     import cupy
 
     legs = _legs(env, top, sites, bottom)

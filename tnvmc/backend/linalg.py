@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -40,19 +39,6 @@ def diagonal(matrix: Array) -> Array:
     """Give the diagonal (n,) of a matrix (n, n), as a view where the namespace has views."""
     n = matrix.shape[0]
     return array_namespace(matrix).reshape(matrix, (n * n,))[:: n + 1]
-
-
-def absorbed_column(
-    env: Array, top: Array | None, sites: Sequence[Array], bottom: Array | None
-) -> Array | None:
-    """Absorb a column into environments by one kernel, on a GPU: see `kernels.transfer`.
-
-    Gives the new environment, flat (B, ...); None where there is no GPU, for more than two rows,
-    and where the column is too large for the kernel.
-    """
-    if not is_cupy(env) or len(sites) > 2:
-        return None
-    return kernels.transfer(env, top, sites, bottom)
 
 
 def normalise(arrays: Array) -> tuple[Array, Array]:

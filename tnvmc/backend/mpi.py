@@ -315,10 +315,3 @@ def ranks_of(comm: Any) -> Ranks:
             "cluster"
         )
     return ALONE
-
-
-def world() -> MpiRanks:
-    """All ranks that a launcher started; ImportError without mpi4py."""
-    from mpi4py import MPI
-
-    return of(MPI.COMM_WORLD)

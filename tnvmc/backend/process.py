@@ -156,14 +156,10 @@ def launched(environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
 
 def shares(sizes: list[int], n: int) -> list[range]:
     """Deal parts of such sizes out to n ranks: to each some in a row, about equal in sum."""
-    places = [0, *itertools.accumulate(sizes)]
-    part, ends = 0, list[int]()
-    for k in range(1, n + 1):
-        distance = [abs(place * n - k * places[-1]) for place in places]
-        while part < len(sizes) and distance[part + 1] <= distance[part]:
-            part += 1  # to the end that lies nearest to k/n of the whole
-        ends.append(len(sizes) if k == n else part)
-    return [range(begin, end) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
+    places = np.cumsum([0, *sizes])
+    distances = abs(places[::-1, None] * n - np.arange(n + 1) * places[-1])
+    ends = len(sizes) - distances.argmin(axis=0)  # those nearest to k/n of the whole
+    return [range(begin, end) for begin, end in itertools.pairwise(ends.tolist())]
 
 
 def one_blas_thread() -> Any:
@@ -288,21 +284,17 @@ def keep_freed_memory() -> bool:
     Changes the whole process, once: arrays up to 32 MiB come from the heap, up to 512 MiB of
     freed heap stay with the process.
     """
-    if not sys.platform.startswith("linux"):
-        return False
     try:
         mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError):  # musl has none
+    except (AttributeError, OSError, TypeError):  # only glibc has it
         return False
-    accepted = [bool(mallopt(option, value)) for option, value in _MALLOPT]
+    accepted = [mallopt(option, value) for option, value in _MALLOPT]
     return all(accepted)
 
 
 def give_back_freed_memory() -> None:
     """Give freed memory that glibc's allocator keeps back to the system."""
-    if not sys.platform.startswith("linux"):
-        return
-    with suppress(AttributeError, OSError):  # musl has none
+    with suppress(AttributeError, OSError, TypeError):  # only glibc has it
         ctypes.CDLL(None).malloc_trim(0)
 
 

@@ -121,14 +121,9 @@ def _given(
             f"are {n_walkers} configurations and tensors in {dtype}; make walkers with "
             "start(theta, configs)"
         )
-    step = found.numbers.shape[1] if n_walkers > 1 else 0
-    return found.numbers.ravel(), step, *_places(found.shapes)
-
-
-@lru_cache(maxsize=4096)
-def _places(shapes: tuple[Shape, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Places and bonds of the tensors (vertical, left, right) of a boundary."""
-    return begins_of(shapes), (*(left for _, left, _ in shapes), shapes[-1][2])
+    shapes, step = found.shapes, found.numbers.shape[1] if n_walkers > 1 else 0
+    bonds = *(left for _, left, _ in shapes), shapes[-1][2]
+    return found.numbers.ravel(), step, begins_of(shapes), bonds
 
 
 @lru_cache(maxsize=4096)
@@ -140,11 +135,19 @@ def _row_plan(
     sketch: tuple[Shape, ...],
     chi: int,
 ) -> tuple[np.ndarray, np.ndarray, tuple[Shape, ...]]:
-    """Columns of a row that is absorbed, its new bonds and the shapes of its new tensors."""
+    """Columns of a row that is absorbed, bonds of its boundary and shapes of its tensors."""
     bonds_below = (*(left for _, _, left in sketch), sketch[-1][1])
-    below = begins_of(sketch), bonds_below
-    legs = _legs((own,), (begins,), (of_above, bonds_above), below)
-    return legs, *_new_bonds(own, bonds_above, bonds_below, chi)
+    legs = _legs((own,), (begins,), (of_above, bonds_above), (begins_of(sketch), bonds_below))
+    bonds = [1]
+    for c, (_, right, down, _, _) in enumerate(own[:-1]):
+        rows, open_bond = down * bonds[-1], bonds_above[c + 1] * right
+        if rows <= min(chi, open_bond):
+            bonds.append(rows)
+        else:
+            bonds.append(min(rows, open_bond if open_bond <= chi else bonds_below[c + 1]))
+    bonds.append(1)
+    shapes = tuple((site[2], *bonds[c : c + 2]) for c, site in enumerate(own))
+    return legs, np.array(bonds, np.int64), shapes
 
 
 @lru_cache(maxsize=4096)
@@ -165,19 +168,3 @@ def _legs(
             row += [0, 0, 1, 0, 1]
         legs.append(row)
     return np.array(legs, np.int64)
-
-
-def _new_bonds(
-    sites: tuple[Shape, ...], above: tuple[int, ...], sketch: tuple[int, ...], chi: int
-) -> tuple[np.ndarray, tuple[Shape, ...]]:
-    """Bonds of the boundary that absorbs a row, and the shapes of its tensors."""
-    bonds = [1]
-    for c, (_, right, down, _, _) in enumerate(sites[:-1]):
-        rows, open_bond = down * bonds[-1], above[c + 1] * right
-        if rows <= min(chi, open_bond):
-            bonds.append(rows)
-        else:
-            bonds.append(min(rows, open_bond if open_bond <= chi else sketch[c + 1]))
-    bonds.append(1)
-    shapes = tuple((site[2], *bonds[c : c + 2]) for c, site in enumerate(sites))
-    return np.array(bonds, np.int64), shapes

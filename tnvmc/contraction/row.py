@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from tnvmc.backend.linalg import absorbed_column, normalise, split_scale
+from tnvmc.backend import kernels
+from tnvmc.backend.linalg import normalise, split_scale
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.contraction.tensors import BoundaryMPS
 
@@ -58,7 +59,7 @@ def open_column(env: Array, top: Array | None, sites: Sequence[Array]) -> Array:
     """
     xp = array_namespace(env)
     batch = env.shape[0]
-    fused = absorbed_column(env, top, sites, None)
+    fused = kernels.transfer(env, top, sites, None)
     if fused is not None:
         return xp.reshape(fused, (batch, -1, sites[-1].shape[2] * env.shape[-1]))
     if top is None:
@@ -119,7 +120,7 @@ def transfer(env: Array, top: Array | None, sites: Sequence[Array], bottom: Arra
         *(site.shape[1] for site in sites),
         1 if bottom is None else bottom.shape[3],
     )
-    fused = absorbed_column(env, top, sites, bottom)
+    fused = kernels.transfer(env, top, sites, bottom)
     if fused is not None:
         return array_namespace(env).reshape(fused, shape)
     x = open_column(env, top, sites)
@@ -190,9 +191,9 @@ class Strip:
 
         def chosen(tensors: Sequence[Array]) -> Array:
             tensor = tensors[column]
-            if walkers is None:
-                return tensor
-            return array_namespace(tensor).take(tensor, walkers, axis=0)
+            return (
+                tensor if walkers is None else array_namespace(tensor).take(tensor, walkers, axis=0)
+            )
 
         tensor = transfer(
             left.tensor,

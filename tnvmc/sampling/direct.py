@@ -2,7 +2,6 @@
 
 Beside the Markov chain (`chains.py`) and the enumeration: no burn-in and no autocorrelation, and
 weights that tell by themselves, in the effective number of samples, how good the draws are.
-For any ansatz with ``draw(theta, uniforms, guide) -> (configs, log_prob)``.
 """
 
 from __future__ import annotations

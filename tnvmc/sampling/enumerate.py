@@ -5,19 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
-from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, Targets
+from tnvmc.ansatz.protocol import LogAmplitude, Snapshot
 from tnvmc.backend.arguments import one_of, set_whole
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.operators.basis import Basis
 from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.problem import Drawing, Point, Problem, SampleInfo, Samples
 from tnvmc.sampling.workers import (
-    chunks,
-    in_chunks,
-    join,
     measure_configs,
     measured,
     split,
@@ -37,7 +33,7 @@ class Enumerate(Samples):
     Args:
         magnetisation: twice the total Sz, for an operator that conserves it; by default that of
             the problem.
-        threads, chunk: as for `Sampler`.
+        threads: as for `Sampler`.
         by_orbit: measure one configuration of each orbit, with the weight of all, where the ansatz
             knows its symmetries (`orbit_classes`) and the operator has them too: enough for the
             energy, and for nothing that is not symmetric itself.
@@ -45,11 +41,10 @@ class Enumerate(Samples):
 
     magnetisation: int | None = None
     threads: int | None = None
-    chunk: int | None = None
     by_orbit: bool = True
 
     def __post_init__(self) -> None:
-        set_whole(self, {"magnetisation": None, "threads": 1, "chunk": 1})
+        set_whole(self, {"magnetisation": None, "threads": 1})
         one_of("Enumerate", "by_orbit", self.by_orbit, (True, False))
 
     n_walkers = 1  # nothing is drawn, and nothing carried from step to step
@@ -75,20 +70,20 @@ class Enumerate(Samples):
         """
         began = time.perf_counter()
         ansatz, theta, xp = problem.ansatz, point.theta, array_namespace(point.theta)
-        basis, targets = _basis(problem, self.magnetisation), tables_in(problem.targets, xp)
-        classes = None
-        if self.by_orbit:
-            classes = ansatz.orbit_classes(basis.configs(basis.codes), problem.operator)
+        basis = _basis(problem, self.magnetisation)
+        configs = basis.configs(basis.codes)
+        classes = ansatz.orbit_classes(configs, problem.operator) if self.by_orbit else None
         if classes is not None:
             members, counts = (to_namespace(array, xp) for array in classes)
+            targets = tables_in(problem.targets, xp)
             snapshot = measured(ansatz, theta, targets, jacobian, members)
             weight = counts * born_weights(snapshot.amplitude)
             weight = weight / xp.sum(weight)
         else:
-            basis.codes  # noqa: B018  (built once here, not once per thread)
-            task = partial(_measure_codes, ansatz, theta, targets, jacobian, basis)
-            parts = chunks(basis.dimension, ansatz, xp, self.chunk)
-            snapshot = join(in_chunks(task, parts, ansatz, xp, self.threads))
+            snapshot = measure_configs(
+                ansatz, theta, to_namespace(configs, xp), problem.targets,
+                threads=self.threads, jacobian=jacobian,
+            )  # fmt: skip
             weight = born_weights(snapshot.amplitude)
         n_samples = int(snapshot.configs.shape[0])
         info = SampleInfo(1, n_samples, time.perf_counter() - began, exact=True)
@@ -126,13 +121,6 @@ class _Rows(Drawing):
         )  # fmt: skip
         info = SampleInfo(1, self.configs.shape[0], time.perf_counter() - began, exact=True)
         return replace(snapshot, weight=self.weight), point, info
-
-
-def _measure_codes(
-    ansatz: Ansatz, theta: Array, targets: Targets, jacobian: bool, basis: Basis, rows: range
-) -> Snapshot:
-    configs = basis.configs(basis.codes[rows.start : rows.stop])
-    return measured(ansatz, theta, targets, jacobian, to_namespace(configs, array_namespace(theta)))
 
 
 def born_weights(amplitude: LogAmplitude) -> Array:
