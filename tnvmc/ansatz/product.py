@@ -26,6 +26,11 @@ class ClusterProduct(GenericAnsatz):
     local states of its patch.  Cost of an amplitude: N.  All log-derivatives are 1/phi_c(s_c).
     """
 
+    def __post_init__(self) -> None:
+        require_lattice(type(self).__name__, self.lattice)
+        set_whole(self, {"local_dim": 2})
+        numeric_type(type(self).__name__, self.dtype)
+
     @property
     @abstractmethod
     def clusters(self) -> tuple[Patch, ...]:
@@ -39,8 +44,8 @@ class ClusterProduct(GenericAnsatz):
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for configurations (B, N)."""
         xp = array_namespace(theta)
-        vectors, states = self._vectors(theta), self._states(configs, xp)
-        offsets = xp.arange(states.shape[1]) * vectors.shape[1]
+        states = self._states(configs, xp)
+        offsets = xp.arange(states.shape[1]) * (theta.shape[0] // states.shape[1])
         places = xp.reshape(states + offsets[None, :], (-1,))
         factors = xp.reshape(xp.take(theta, places, axis=0), states.shape)
         size = xp.abs(factors)
@@ -50,7 +55,8 @@ class ClusterProduct(GenericAnsatz):
     def log_derivatives(self, theta: Array, configs: Array) -> Array:
         """1/phi_c(s_c) at the entry (c, s_c), shape (B, P); zero where that factor vanishes."""
         xp = array_namespace(theta)
-        vectors, states = self._vectors(theta), self._states(configs, xp)
+        vectors = xp.reshape(theta, (len(self.clusters), -1))
+        states = self._states(configs, xp)
         zero = vectors == 0
         inverse = xp.where(
             zero, xp.zeros_like(vectors), 1.0 / xp.where(zero, xp.ones_like(vectors), vectors)
@@ -66,9 +72,6 @@ class ClusterProduct(GenericAnsatz):
         if np.issubdtype(self.dtype, np.complexfloating):
             entries = entries * np.exp(2j * np.pi * rng.uniform(size=self.n_params))
         return entries.astype(self.dtype)
-
-    def _vectors(self, theta: Array) -> Array:
-        return array_namespace(theta).reshape(theta, (len(self.clusters), -1))
 
     def _states(self, configs: Array, xp: Any) -> Array:
         """Local state of every cluster: (B, C)."""
@@ -87,11 +90,6 @@ class ProductState(ClusterProduct):
     lattice: Lattice
     local_dim: int = 2
     dtype: Any = "float64"
-
-    def __post_init__(self) -> None:
-        require_lattice("ProductState", self.lattice)
-        set_whole(self, {"local_dim": 2})
-        numeric_type("ProductState", self.dtype)
 
     def rebuild(self) -> dict[str, Any]:
         return {"dtype": np.dtype(self.dtype).name}
@@ -132,14 +130,12 @@ class DimerCovering(ClusterProduct):
     dtype: Any = "float64"
 
     def __post_init__(self) -> None:
-        require_lattice("DimerCovering", self.lattice)
-        set_whole(self, {"local_dim": 2})
-        numeric_type("DimerCovering", self.dtype)
+        super().__post_init__()
         object.__setattr__(self, "pairs", tuple((int(a), int(b)) for a, b in self.pairs))
         n_sites = self.lattice.n_sites
         visited = Counter(site for pair in self.pairs for site in pair)
-        wrong = sorted(site for site in {*range(n_sites), *visited} if visited[site] != 1)
-        wrong += [site for site in visited if not 0 <= site < n_sites and site not in wrong]
+        every = (*range(n_sites), *visited)
+        wrong = [site for site in every if visited[site] != 1 or not 0 <= site < n_sites]
         if wrong:
             raise ValueError(
                 f"DimerCovering: {len(self.pairs)} pairs must hold each of the sites "

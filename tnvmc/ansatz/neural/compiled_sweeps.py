@@ -111,16 +111,6 @@ def _plan(patches: tuple[tuple[int, ...], ...], keys: tuple[Any, ...], local_dim
     return MovePlan(*sizes, sites, widths, digits, outcomes)
 
 
-class _Way(NamedTuple):
-    """Where walkers are on their way through the sweeps."""
-
-    at: Array  #: (B,) next move: n * sweep + its place in the sweep
-    configs: Array
-    phase: Array
-    log_abs: Array
-    moved: Moved
-
-
 def sweeps(
     log_psi: LogPsi, chains: Chains, uniforms: Array, plan: MovePlan
 ) -> tuple[Moved, Chains]:
@@ -156,31 +146,33 @@ def sweeps(
             state = state * width + _at(picks, jnp.minimum(walker * (n_sweeps * n) + at, last))
         return _at(outcomes, state)
 
-    def visit(way: _Way) -> _Way:
-        sweep = way.at // n
-        place = way.at - sweep * n
-        flat = way.configs.reshape(-1)
-        seen = outcome_of(flat, walker[:, None], way.at[:, None] + ahead, place[:, None] + ahead)
+    def visit(way: tuple[Array, Chains, Moved]) -> tuple[Array, Chains, Moved]:
+        """Make the next move of each walker, `at` n * sweep + the place in the sweep."""
+        at, before, moved = way
+        sweep = at // n
+        place = at - sweep * n
+        flat = before.configs.reshape(-1)
+        seen = outcome_of(flat, walker[:, None], at[:, None] + ahead, place[:, None] + ahead)
         first = jnp.min(jnp.where(seen >= 0, ahead, _AHEAD), axis=1)
         active = sweep < until
         found = active & (first < _AHEAD)
         move = jnp.where(found, place + first, 0)
-        number = first_number + jnp.where(found, way.at + first, 0)
-        outcome = outcome_of(flat, walker, way.at + first, move)
+        number = first_number + jnp.where(found, at + first, 0)
+        outcome = outcome_of(flat, walker, at + first, move)
         kind, target = jax.lax.rem(outcome, n_kinds), jax.lax.div(outcome, n_kinds)
-        trial = way.configs
+        trial = before.configs
         for j in range(k):
             site = jnp.where(found, _at(sites, move * k + j), -1)
             digit = _at(plan.digits.reshape(-1), target * k + j)
             trial = jnp.where(columns == site[:, None], digit[:, None].astype(trial.dtype), trial)
         new_phase, new_log = log_psi(trial)
-        chance = _acceptance(new_phase, new_log, way.phase, way.log_abs, power)
+        chance = _acceptance(new_phase, new_log, before.phase, before.log_abs, power)
         taken = found & (_at(chances, number) < chance)
-        configs = jnp.where(taken[:, None], trial, way.configs)
-        phase = jnp.where(taken, new_phase, way.phase)
-        log_abs = jnp.where(taken, new_log, way.log_abs)
+        configs = jnp.where(taken[:, None], trial, before.configs)
+        phase = jnp.where(taken, new_phase, before.phase)
+        log_abs = jnp.where(taken, new_log, before.log_abs)
         counted = found[:, None] & (kind[:, None] == kinds)
-        now, moved = sweep_numbers[:, None] == sweep, way.moved  # of a sweep the last write stays
+        now = sweep_numbers[:, None] == sweep  # of a sweep the last write stays
         moved = Moved(
             jnp.where(now[:, :, None], configs, moved.configs),
             jnp.where(now, phase, moved.phase),
@@ -189,20 +181,19 @@ def sweeps(
             moved.accepted + (counted & taken[:, None]),
         )
         place = place + jnp.where(found, first + 1, _AHEAD)
-        at = jnp.where(place >= plan.n_moves, (sweep + 1) * n, sweep * n + place)
-        return _Way(jnp.where(active, at, way.at), configs, phase, log_abs, moved)
+        after = jnp.where(place >= plan.n_moves, (sweep + 1) * n, sweep * n + place)
+        chains = Chains(configs, phase, log_abs, power, until)
+        return jnp.where(active, after, at), chains, moved
 
-    zeros = jnp.zeros((n_walkers, kinds.shape[0]))
     nowhere = Moved(
         jnp.zeros((n_sweeps, *configs.shape), configs.dtype),
         jnp.zeros((n_sweeps, n_walkers), phase.dtype),
         jnp.zeros((n_sweeps, n_walkers), log_abs.dtype),
-        zeros,
-        zeros,
+        *[jnp.zeros((n_walkers, kinds.shape[0]))] * 2,
     )
-    way = _Way(jnp.zeros_like(until), configs, phase, log_abs, nowhere)
-    way = jax.lax.while_loop(lambda way: jnp.any(way.at < until * n), visit, way)
-    return way.moved, Chains(way.configs, way.phase, way.log_abs, power, until)
+    way = jnp.zeros_like(until), chains, nowhere
+    _, chains, moved = jax.lax.while_loop(lambda way: jnp.any(way[0] < until * n), visit, way)
+    return moved, chains
 
 
 def _at(flat: Array, places: Array) -> Array:

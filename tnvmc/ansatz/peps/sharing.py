@@ -2,18 +2,12 @@
 
 Where the Hamiltonian commutes with rearrangements g of the sites, psi(g s) = psi(s) holds for any
 parameters of a network whose tensors obey T_gi = T_i, with the legs of T_i led to the neighbours of
-g i.  On an open square that leaves an eighth of the parameters, each with the derivatives of eight
-tensors: what SR lacks with few samples. Uniform networks with tensors of the point group C4v are
-usual on infinite lattices (Hasik, Poilblanc and Becca, SciPost Phys. 10, 012 (2021)); here sites
-have tensors of their own, up to symmetry.
-
-Two signs make this good for antiferromagnets and for lattices with an even number of rows:
+g i (decision 31; on infinite lattices: Hasik, Poilblanc and Becca, SciPost Phys. 10, 012 (2021)).
 
 - Sites of one of two sublattices ("colour" 1) get (-1)^s, Marshall's signs, so that an element that
   exchanges the sublattices maps the network on itself times a constant.
-- A bond that an element reverses would make psi, as a matrix over what lies on its two sides, a
-  Gram matrix: neighbours that repel each other cannot be had so.  Such a bond carries signs, sum_k
-  sign_k A_k B_k, which any symmetric matrix can be brought to; `bond_signs` tells how many of each.
+- A bond that an element reverses carries signs, sum_k sign_k A_k B_k: without them psi, as a matrix
+  over what lies on its two sides, is a Gram matrix.  `bond_signs` tells how many of each.
 """
 
 from __future__ import annotations

@@ -110,14 +110,10 @@ class ProductOfStates(_Factors):
     sampling, with a bias of one over the number of samples (see `estimate.statistics`).  A step
     reports the effective number of samples, which falls as exp(-Var ln |psi_b|^2) where that is
     Gaussian, so it does with the number of sites; configurations where psi_a = 0 are never seen.
-    "both" has neither, at the cost of two full amplitudes a move.  To accept or refuse a whole
-    sweep of psi_a by |psi_b(s') / psi_b(s)|^2 would be wrong: moves in a fixed order leave
-    |psi_a|^2 as it is, but s -> s' and s' -> s are not equally frequent in it, as the Metropolis
-    rule needs (decision 26).
+    "both" has neither, at the cost of two full amplitudes a move (decision 26).
 
-    Starts where psi_a starts, with psi_b nearly constant (`initial`).
-
-    Cost of a measurement: one of psi_a, and one `start` and `measure` of psi_b.
+    Starts where psi_a starts, with psi_b nearly constant (`initial`).  Cost of a measurement: one
+    of psi_a, and one `start` and `measure` of psi_b.
 
     What it does not do: sweeps in single precision; orbits; grow in D; be symmetrised with sweeps
     of psi_a.

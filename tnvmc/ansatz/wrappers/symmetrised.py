@@ -69,13 +69,12 @@ class Symmetrised(Ansatz):
     Reweighting: chains draw s from |psi|^2 as they do without symmetry, and every sweep ends by
     picking for each walker a random g; a measurement looks at g s.  Such configurations are
     distributed as q(s) = sum_g |psi(g s)|^2 / |G|, and the snapshot gives them the weight
-    |psi_sym(s)|^2 / (|G|^2 q(s)), which lies between 0 and 1, whatever psi is, and is 1 where psi
-    is symmetric already.  Hence no configuration is missed and no weight diverges, as may happen
-    with the plain |psi_sym/psi|^2.  `estimate.statistics.weighted_estimate` takes it from there.
-    Walkers stay those of `ansatz`, configurations and amplitudes; snapshots are of psi_sym.
+    |psi_sym(s)|^2 / (|G|^2 q(s)), between 0 and 1 and 1 where psi is symmetric already, so that no
+    configuration is missed and no weight diverges (decision 29).  Walkers stay those of `ansatz`,
+    configurations and amplitudes; snapshots are of psi_sym.  Memory does not grow with |G|.
 
     A PEPS with open bonds summed over the translations of a torus is a periodic state, at the price
-    of N contractions.  Memory does not grow with |G|.
+    of N contractions.
 
     What it does not do: complex characters (momenta other than 0 and pi), representations of higher
     dimension, tempered chains, direct draws, the double layer.

@@ -7,10 +7,9 @@ to D with weight zero, so that a whole batch of disjoint bonds is updated by one
 stacked SVD.  A vacant place has a state that nothing acts on.
 
 Gates: Jiang, Weng and Xiang, Phys. Rev. Lett. 101, 090603 (2008); with a QR of both tensors first,
-as in Corboz, Orus, Bauer and Vidal, Phys. Rev. B 81, 165104 (2010).  Gates of one change no
-amplitude; repeated on all bonds they bring a PEPS into the form that imaginary time in small steps
-would keep, in which each bond has the weights of a Schmidt decomposition if the rest of the network
-is a tree: Ran, Li, Yan and Su, Phys. Rev. B 86, 134429 (2012).
+as in Corboz, Orus, Bauer and Vidal, Phys. Rev. B 81, 165104 (2010).  Gates of one, repeated on all
+bonds, bring a PEPS into the form that imaginary time in small steps would keep: Ran, Li, Yan and
+Su, Phys. Rev. B 86, 134429 (2012).
 """
 
 from __future__ import annotations
