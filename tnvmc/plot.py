@@ -124,11 +124,7 @@ def lattice(found: Any, ax: Axes = None) -> Axes:
 
 
 def structure_factor(found: Any, ax: Axes = None) -> Axes:
-    """Draw S(q) of a run or observables over the Brillouin zone; of a chain as a curve.
-
-    Raises:
-        ValueError: no structure factor is measured, or a list of bonds without coordinates.
-    """
+    """Draw S(q) of a run or observables over the Brillouin zone; of a chain as a curve."""
     run = _run(found)
     return _into(ax, lambda axes: momentum.draw_structure_factor(axes, run), "structure_factor")
 
@@ -136,12 +132,7 @@ def structure_factor(found: Any, ax: Axes = None) -> Axes:
 def chi(found: Any, ax: Axes = None) -> Axes:
     """Draw how far the energy per site lies from that at the largest chi.
 
-    Args:
-        found: what `VMC.converge` gives, or a run.
-        ax: axes to draw into.
-
-    Raises:
-        ValueError: there are no energies at several chi.
+    `found` is what `VMC.converge` gives, or a run; else as `lattice`.
     """
     run = _run(found)
     return _into(ax, lambda axes: extrapolations.draw_chi(axes, run), "chi")

@@ -14,12 +14,12 @@ TABLES = st.integers(2, 8).flatmap(
 )
 
 
-@given(TABLES, st.sampled_from(["<", ">"]), st.integers(20, 120))
+@given(TABLES, st.integers(20, 120))
 def test_no_line_is_wider_than_the_terminal_and_nothing_is_lost(
-    lines: list[list[str]], last: str, width: int
+    lines: list[list[str]], width: int
 ) -> None:
     """But where one column, with the first one before it, is wider already."""
-    written = in_columns(lines, last, width)
+    written = in_columns(lines, width)
     first = max(len(line[0]) for line in lines)
     widest = max(len(cell) for line in lines for cell in line[1:])
     assert max(map(len, written)) <= max(width, first + 2 + widest)
@@ -34,4 +34,4 @@ def test_without_a_terminal_nothing_is_folded(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("COLUMNS", "90")
     assert terminal_width() == 90
     lines = [["name", "x" * 80], ["row", "y" * 80]]
-    assert in_columns([*lines], "<", None) == in_columns([*lines], "<", 200)
+    assert in_columns([*lines], None) == in_columns([*lines], 200)

@@ -80,7 +80,7 @@ def _of_scan(asked: Series, sector: int | None) -> Iterator[str]:
         exact = exact_ground_state(build_operator(run), "auto" if sector is None else sector)
         rows.append((name, fixed(exact.energy, 12), fixed(exact.energy_per_site, 12)))
     yield f"{asked.operator.name}, {asked.operator.units} units"
-    yield from in_columns(rows, ">", terminal_width())
+    yield from in_columns(rows, terminal_width())
 
 
 def _of_sectors(asked: Series) -> Iterator[str]:
@@ -97,7 +97,7 @@ def _of_sectors(asked: Series) -> Iterator[str]:
             "no sector is diagonalised in a few seconds; --sector 2SZ takes the time for one"
         )
     yield f"{operator.name}, {operator.n_sites} sites, {operator.units} units"
-    yield from in_columns(rows, ">", terminal_width())
+    yield from in_columns(rows, terminal_width())
 
 
 def _state(asked: Series, name: str) -> str:

@@ -112,9 +112,7 @@ class RunConsole:
 def embedding_text(operator: Operator, bonds: Bonds = "open") -> str:
     """Say in a line how a lattice lies on the grid of a PEPS; empty on a plain grid.
 
-    "embedding: 12 sites on 4 x 4, 4 vacant; 12 bonds of D, 12 of dimension 1; terms: 12 on bonds of
-    D, 5 in windows of two rows, 0 beyond".  Moves of terms beyond take contractions of the whole
-    network.
+    Moves of terms "beyond" take contractions of the whole network.
     """
     found = embedding(operator.lattice, bonds)
     n_rows, n_cols = found.shape
@@ -206,10 +204,7 @@ def rows_table(rows: Iterable[tuple[str, str]]) -> Any:
 
 
 def result_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the rows of the final table from the content of result.json.
-
-    What is not known, apart from the reference, is left out.
-    """
+    """Yield the rows of the final table; what is not known, but for the reference, is left out."""
     energy, exact = result["energy_per_site"], result["exact_energy_per_site"]
     shown = "not finite"
     if energy is not None:

@@ -72,16 +72,14 @@ def sector_text(held: Json) -> str:
 def facts(run: Run, counted: Json | None = None) -> dict[str, str]:
     """Write the settings of a run in words; what they say nothing about is absent.
 
-    Args:
-        run: what its folder holds.
-        counted: "sharing" of a result, for a run that has none yet.
+    `counted` is "sharing" of a result, for a run that has none yet.
 
     Returns:
         "model" ("j1j2, J1 = 1, J2 = 0.5"), "lattice" ("square, 6 x 6 sites, open"), "state" ("peps,
-        D = 4, float64"), "network" (what a network is made of: "heads = 4, layers = 2"),
-        "contraction" ("src, chi = 8 (measured at 16)"), "sampling" (what is out of the ordinary in
-        it), "sector" ("2 Sz = 0"), "orthogonal" ("to runs/ground: squared overlap 0.0010(13)") and
-        "optimizer" ("sr, learning rate 0.1, 256 samples a step").
+        D = 4, float64"), "network" ("heads = 4, layers = 2"), "contraction" ("src, chi = 8
+        (measured at 16)"), "sampling" (what is out of the ordinary in it), "sector" ("2 Sz = 0"),
+        "orthogonal" ("to runs/ground: squared overlap 0.0010(13)") and "optimizer" ("sr, learning
+        rate 0.1, 256 samples a step").
     """
     ansatz, optimizer, sampler = map(run.section, ("ansatz", "optimizer", "sampler"))
     result, kind = run.result or {}, ansatz.get("kind")
@@ -144,8 +142,7 @@ def orthogonal_to(config: Json) -> list[str]:
 
 
 def symmetries_text(ansatz: Json, counted: Json | None = None) -> str:
-    """Name what a state is summed over: "symmetrised over spin (spin inversion -1)", or shares;
-    empty without.
+    """Name what a state is summed over or shares, "symmetrised over spin (spin inversion -1)".
 
     By how many symmetries tensors are shared stands in `counted`, "sharing" of result.json.
     """

@@ -1,6 +1,4 @@
-"""Live lines: a bar with numbers in a terminal or in a notebook; elsewhere nothing, or now and then
-a line.
-"""
+"""Live lines: a bar in a terminal or a notebook; elsewhere nothing, or now and then a line."""
 
 from __future__ import annotations
 
@@ -67,9 +65,7 @@ _in_logs = False  # whether phases are told where nobody looks
 
 @contextmanager
 def told_in_logs() -> Iterator[None]:
-    """Say on standard output what `working` shows inside the block, wherever it
-    goes.
-    """
+    """Say on standard output what `working` shows inside the block, wherever it goes."""
     global _in_logs
     before, _in_logs = _in_logs, True
     try:

@@ -35,20 +35,16 @@ def signed(value: float, error: float | None) -> str:
 Lines = Sequence[Sequence[str]]
 
 
-def in_columns(lines: Lines, last: str = "<", width: int | None = None) -> list[str]:
+def in_columns(lines: Lines, width: int | None = None) -> list[str]:
     """Write a table, its head first, in columns: the first to the left, others to the right.
 
-    Args:
-        lines: texts, as many in each.
-        last: side of the last column.
-        width: of the terminal; columns beyond it stand below, with the first one again.
+    Columns beyond the `width` of the terminal stand below, with the first one again.
     """
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    sides = ("<", *">" * (len(widths) - 2), last)
     written: list[str] = []
     for columns in _within(width, widths):
         head, *rows = (
-            "  ".join(f"{line[k]:{sides[k]}{widths[k]}}" for k in columns).rstrip()
+            "  ".join(f"{line[k]:{'>' if k else '<'}{widths[k]}}" for k in columns).rstrip()
             for line in lines
         )
         rule = "-" * max(map(len, (head, *rows)))
@@ -76,9 +72,8 @@ def terminal_width() -> int | None:
     return get_terminal_size((0, 0)).columns or None
 
 
-def in_markdown(lines: Lines, last: str = "<") -> list[str]:
+def in_markdown(lines: Lines) -> list[str]:
     """Write the same as Markdown."""
     head, *rows = lines
-    end = ":--" if last == "<" else "--:"
-    ruled = [head, (":--", *["--:"] * (len(head) - 2), end), *rows]
+    ruled = [head, (":--", *["--:"] * (len(head) - 1)), *rows]
     return ["| " + " | ".join(line) + " |" for line in ruled]

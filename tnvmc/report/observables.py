@@ -201,10 +201,7 @@ def samples_text(held: Json) -> str:
 
 
 def print_observables(found: Json, folder: str | Path, told: Sequence[Diagnostic] = ()) -> None:
-    """Print the table of ``tnvmc measure``, what is to be known of it, and where everything is.
-
-    `told` is what became of earlier measurements.
-    """
+    """Print the table of ``tnvmc measure``, its diagnostics, then those `told`, and the place."""
     from rich.console import Console
 
     console = Console(highlight=False)

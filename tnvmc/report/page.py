@@ -1,7 +1,4 @@
-"""One page that tells a run: ``tnvmc report``.
-
-`page_data` collects what is shown, `templates/page.html` has its place and `style.css` its look.
-"""
+"""One page that tells a run (``tnvmc report``); `templates/` has its places and its look."""
 
 from __future__ import annotations
 
@@ -53,11 +50,8 @@ class ReportError(ValueError):
 def write_report(path: str | Path, out: str | Path | None = None) -> Path:
     """Write the report of a run, RUNDIR/report.html by default, and give its place.
 
-    A report that was made here before is replaced; other files never.
-
-    Raises:
-        FolderError: a folder without a run.
-        PictureError, ReportError: a file in the way, or a place that cannot be written.
+    A report that was made here before is replaced; for other files there is a `PictureError`, for
+    places that cannot be written a `ReportError`, for a folder without a run a `FolderError`.
     """
     run = read_run(path)
     place = run.path / REPORT if out is None else Path(out)
@@ -89,10 +83,7 @@ def report_html(run: Run) -> str:
 
 
 def page_data(run: Run) -> dict[str, Any]:
-    """Collect what the page shows of a run, all but the pictures: text, lists and tables.
-
-    A table is a list of rows, whose cells are text, or None for nothing.
-    """
+    """Collect what the page shows of a run, all but the pictures; tables are lists of rows."""
     told = describe.facts(run)
     factors = (run.observables or {}).get("structure_factor") or {}
     kept = ", ".join(Path(name).name for name in describe.orthogonal_to(run.config))

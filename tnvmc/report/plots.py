@@ -22,10 +22,9 @@ class PictureError(ValueError):
 
 
 def energy_picture(run: Run, title: str) -> bytes:
-    """Draw energy per site with its error against the step and, below, the relative error: a PNG.
+    """Draw energies with errors and, below, the relative error, else the variance: a PNG.
 
-    Without an exact value the lower panel shows the variance per site.  Steps that were undone
-    appear as crosses.  The number of sites must be known to the run.
+    Steps that were undone appear as crosses.  The number of sites must be known to the run.
     """
     history = history_of(run)
     assert history is not None

@@ -46,10 +46,7 @@ class Description:
 
 
 def describe(path: str | Path) -> Description:
-    """Describe the folder of a run, or a single checkpoint or saved state.
-
-    A run that is under way, was killed, or has lost or damaged files is described as far as it
-    can be read.
+    """Describe the folder of a run, a checkpoint or a saved state, as far as it can be read.
 
     Raises:
         FolderError: no such path, or a folder without a run.
@@ -215,14 +212,14 @@ def headline(table: SeriesTable) -> str:
 
 def plain_text(table: SeriesTable, width: int | None = None) -> str:
     """Write headline and table in columns, with what is to be noted below it."""
-    lines = in_columns(table.cells(), _side(table), width) if table.every_row else []
+    lines = in_columns(table.cells(), width) if table.every_row else []
     below = notes(table)
     return "\n".join([headline(table), *([""] if lines or below else []), *lines, *below])
 
 
 def markdown(table: SeriesTable) -> str:
     """Write the content of the table's page."""
-    lines = in_markdown(table.cells(), _side(table)) if table.every_row else []
+    lines = in_markdown(table.cells()) if table.every_row else []
     page = [headline(table), "", *lines, "", *(f"- {note}" for note in notes(table))]
     return "\n".join(page).rstrip() + "\n"
 
@@ -235,7 +232,3 @@ def notes(table: SeriesTable) -> list[str]:
         text = note if isinstance(note, str) else sentence(note)
         found.append(f"{name}: {text}" if name else text)
     return found
-
-
-def _side(table: SeriesTable) -> str:
-    return "<" if table.kind.columns(table)[-1].left else ">"

@@ -44,11 +44,8 @@ def varbench_row(result: Mapping[str, Any]) -> str:
     Energies in S.S units become totals of sigma.sigma (times 4, variances times 16), energies of
     the transverse-field Ising model stay; both are divided by the first coupling.  Einf is 0: all
     these Hamiltonians are traceless.  The sign of the dataset's Ising model differs from ours, the
-    spectrum on these lattices does not (periodic ones of odd length apart).
-
-    Raises:
-        NotInVarBench: another model (Rydberg atoms, Shastry-Sutherland), couplings that differ
-            from bond to bond, a unit that is not positive, or an energy that is not finite.
+    spectrum on these lattices does not (periodic ones of odd length apart).  Raises `NotInVarBench`
+    for what it has no table for, and for an energy that is not finite.
     """
     model, couplings = _model(result)
     unit = model.pauli / couplings[model.unit]

@@ -202,7 +202,7 @@ class ComparisonKind(base.SeriesKind):
             base.Column("steps", lambda row: str(row.steps)),
             base.Column("s / step", lambda row: _short(row.seconds_per_step)),
             base.Column("s / eff. sample", lambda row: _short(row.seconds_per_effective_sample)),
-            base.Column("sampler", lambda row: row.sampler, left=True),
+            base.Column("sampler", lambda row: row.sampler),
         )
 
     def headline(self, table: base.SeriesTable) -> str:

@@ -1,7 +1,4 @@
-"""What several runs of one file have in common, and what a kind of them decides.
-
-A new kind is one file with a `SeriesKind`, named in `series/machine.py`.
-"""
+"""What several runs of one file have in common; a kind of them is one file with a `SeriesKind`."""
 
 from __future__ import annotations
 
@@ -80,7 +77,6 @@ class Column:
     title: str
     text: Callable[[Any], str]  #: of a row
     optional: bool = False  #: left out where no row has anything in it
-    left: bool = False  #: texts begin at the left; else numbers end at the right
 
 
 @dataclass(frozen=True, repr=False)
@@ -151,11 +147,7 @@ class SeriesKind:
         raise NotImplementedError
 
     def expand(self, data: Json, default_name: str) -> Series:
-        """Check the content of a file and complete the settings of all its runs.
-
-        Raises:
-            ConfigError: one line for each problem of any run, with its name.
-        """
+        """Check a file and complete the settings of its runs; `ConfigError` tells every problem."""
         raise NotImplementedError
 
     def _fixed(self, run: Json) -> dict[str, Any]:

@@ -108,8 +108,7 @@ def resumed_series(
 def held_series(kind: SeriesKind, folder: Path) -> tuple[Series, SeriesTable]:
     """Give the series in a folder, and the table of what its runs hold now.
 
-    What the last table says of references and of runs that failed is kept.  Raises as
-    `resumed_series`.
+    What the last table says of references and of runs that failed is kept.
     """
     data = with_overrides(_settings_in(kind, folder), with_out((), folder))
     series = kind.expand(data, kind.name)

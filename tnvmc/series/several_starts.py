@@ -203,10 +203,7 @@ def _other_state(series: base.Series, run: Run, wanted: Json) -> Diagnostic | No
 
 
 def above_lowest(rows: Sequence[StartRow]) -> tuple[list[StartRow], str | None]:
-    """Give the starts with their distances from the lowest, in errors of both, and its name.
-
-    It is the lowest of those that no check calls wrong, if there are any.
-    """
+    """Give the starts with their distances from the lowest that no check calls wrong, its name."""
     candidates = [row for row in rows if not row.wrong] or rows
     if not candidates:
         return [], None

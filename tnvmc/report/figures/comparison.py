@@ -20,9 +20,8 @@ _MANY = 10.0  # ratio of the longest to the shortest history from which the axis
 def draw_comparison(runs: Sequence[Run]) -> Mapping[str, Any]:
     """Draw finished runs of one Hamiltonian: figures by the name of their file.
 
-    "relative_error" ("energy" where no reference is known) against steps and seconds,
-    "variance" against it, and "v_score".  Nothing is drawn of runs without steps.  Relative
-    errors are drawn by their size; markers of energies below the reference are open.
+    "relative_error" ("energy" where no reference is known) against steps and seconds, "variance"
+    against it, and "v_score".  Markers of energies below the reference are open.
     """
     histories = histories_of(runs)
     results = {run.name: run.result for run in runs if run.result is not None}

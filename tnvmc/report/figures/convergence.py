@@ -25,8 +25,7 @@ NAME = "convergence"
 
 
 def draw_convergence(histories: Sequence[History], against: str | None = None) -> Any:
-    """Draw panels that share the seconds, or the "step", as abscissa; those without data are left
-    out.
+    """Draw panels that share the seconds, or the "step", as abscissa, where they have data.
 
     The energy and the line to zero variance; the share of noise in the steps; effective samples;
     the power of |psi|^2 they were drawn from; the learning rate.

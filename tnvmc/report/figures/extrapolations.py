@@ -22,10 +22,7 @@ _CHI = r"boundary bond dimension $\chi$"
 
 
 def chi(run: Run) -> Any:
-    """Draw the energy's distance to that at the largest chi, and the closure spread, against chi.
-
-    Both are from the same configurations; the band is the error bar of the energy itself.
-    """
+    """Draw the energy less that at the largest chi, and the closure spread, against chi."""
     chis, spread = _columns(_part(run, "chi") or (), "chi", "closure_spread")
     has_spread = bool((spread > 0).any())
     figure = style.new_figure(5.4, 4.6 if has_spread else 3.5)
@@ -75,10 +72,7 @@ def _columns(points: Sequence[Json], *keys: str) -> tuple[np.ndarray, ...]:
 
 
 def extrapolation(key: str, run: Run) -> Any:
-    """Draw energy against variance ("variance") or 1/D ("bond_dimension"), and the line to 0.
-
-    The line goes through the extrapolated energy and fits the points best.
-    """
+    """Draw energy against variance ("variance") or 1/D ("bond_dimension"), and its line to 0."""
     fit: Json | None = _part(run, key)
     if not fit:
         along = "1/D" if key == "bond_dimension" else "the variance"

@@ -48,12 +48,7 @@ def draw_lattice(axes: Any, run: Run, unit: float | None = None) -> None:
     What is not `CLEAR` errors from 0 is white (a site) or dashed (a bond), and colours span many
     errors, so that noise is not taken for order.  Bonds of a grid that are longer than a diagonal
     are not drawn (on a chain: longer than two sites), and counted below the picture; those around a
-    periodic boundary are drawn as stubs on both sides.
-
-    Args:
-        axes: of matplotlib.
-        run: with observables.
-        unit: distance of two sites in points, which sizes go by; None: from the size of the axes.
+    periodic boundary are stubs.  `unit` is the distance of two sites in points, which sizes go by.
     """
     observables = _require_bonds(run)
     places = places_of(run)

@@ -19,8 +19,7 @@ _CLOSE = 1e-6  # of q / pi
 
 
 def structure_factor(run: Run) -> Any:
-    """Draw S(q) over the zone and, where the points lie on it, along Gamma-X-M-Gamma or
-    Gamma-M-K-Gamma.
+    """Draw S(q) over the zone and, where points lie on it, along Gamma-X-M-Gamma or Gamma-M-K.
 
     Of several M that turns of the zone lead to, the path takes that where S(q) is largest: they are
     not alike on an open patch. A chain gets a curve against q.

@@ -72,10 +72,7 @@ def correlations(run: Run, site: int | None = None) -> Any:
 
 
 def draw_correlation_map(axes: Any, found: PairCorrelations) -> None:
-    """Draw a correlation on the lattice, its site as a star, with a colour bar.
-
-    Values that are not told from 0 are white and hatched.
-    """
+    """Draw a correlation on the lattice, its site as a star; what is not told from 0 is hatched."""
     from matplotlib import colormaps
     from matplotlib.patches import Rectangle
 
@@ -107,10 +104,7 @@ def draw_correlation_map(axes: Any, found: PairCorrelations) -> None:
 
 
 def draw_decay(axes: Any, found: PairCorrelations) -> None:
-    """Draw the size of a correlation against the distance, with error bars; negative ones open.
-
-    Of those that are not told from 0 the limit is drawn, below which they are.
-    """
+    """Draw the size of a correlation against the distance; of what is not told from 0 the limit."""
     style.grid(axes)
     for sign, colour, word in ((1, style.VERMILION, "positive"), (-1, style.BLUE, "negative")):
         at = found.others & found.clear & (sign * found.mean > 0)

@@ -63,9 +63,7 @@ class Places:
         return not self.on_grid and self.lattice is None
 
     def centre(self) -> int:
-        """The site nearest to the middle; of equally near ones on a grid the one to the lower
-        right.
-        """
+        """The site nearest to the middle; of equally near ones on a grid the lower right."""
         if self.on_grid:
             rows, columns = self.shape
             return rows // 2 * columns + columns // 2

@@ -104,9 +104,7 @@ def encode(figure: Any, form: str) -> bytes:
 def inline_svg(figure: Any, name: str) -> str:
     """Give a figure as an <svg> element for a web page: transparent, in the ink of the page.
 
-    The page says in `--line-blue` what the first colour of the palette is.
-
-    Identifiers are prefixed with `name`, so that several pictures share a page.
+    The page says in `--line-blue` what the first colour is; identifiers are prefixed with `name`.
     """
     image = io.BytesIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
@@ -182,10 +180,7 @@ def without(values: Any, gone: np.ndarray) -> np.ndarray:
 def mark_beyond(
     axes: Any, x: np.ndarray, values: np.ndarray, colour: str, name: str | None, edge: str = "top"
 ) -> None:
-    """Mark steps that are beyond the axis with triangles at its edge; the legend says how far.
-
-    `name` is the run they belong to, where there are several.
-    """
+    """Mark steps beyond the axis with triangles at its edge; the legend says how far they are."""
     if len(x):
         axes.plot(
             x, np.full(len(x), float(edge == "top")), "^" if edge == "top" else "v", color=colour,
