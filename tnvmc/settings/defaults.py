@@ -128,46 +128,32 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
 
 def _with_sharing(settings: Settings) -> Settings:
     """Decide whether a PEPS shares tensors, where nothing is said of it."""
-    state = settings.ansatz
-    if not state.has_bonds:
+    state, stages = settings.ansatz, settings.stage or ()
+    if not state.has_bonds or state.sharing is False:
         return settings
-    shares = _shares(settings, state) if state.sharing is None else state.sharing
-    before = _start_of(settings, state) if shares and not _has_edge(settings, state) else None
-    bulk = {"edge": before.edge, "period": before.period} if before and before.edge else {}
+    sizes = [each.D or state.D or 1 for each in stages or (state,)]
+    if any(each.edge is not None for each in (state, *stages)):
+        return settings.changed({"ansatz": {"sharing": True}})
+    named, before = "init" in state.model_fields_set, None
+    if named:
+        before = sharing_of_start(state.init, sizes[0])
+    shares, bulk = state.sharing, {}
+    if shares is None:
+        shares = (before is not None or not named) and _shares(settings, sizes, before)
+    if shares and before and before.edge:
+        bulk = {"edge": before.edge, "period": before.period}
     return settings.changed({"ansatz": {"sharing": shares, **bulk}})
 
 
-def _has_edge(settings: Settings, state: Any) -> bool:
-    return any(each.edge is not None for each in (state, *(settings.stage or ())))
-
-
-def _sizes(settings: Settings, state: Any) -> list[int]:
-    """The D of all stages."""
-    return [each.D or state.D or 1 for each in settings.stage or (state,)]
-
-
-def _start_of(settings: Settings, state: Any) -> Sharing | None:
-    """What the state that `init` names shares its tensors by."""
-    if "init" not in state.model_fields_set:
-        return None
-    return sharing_of_start(state.init, _sizes(settings, state)[0])
-
-
-def _shares(settings: Settings, state: Any) -> bool:
+def _shares(settings: Settings, sizes: list[int], before: Sharing | None) -> bool:
     """Tell whether the ground state is proven to have symmetries, and nothing else is asked for.
 
-    A start that is named shares none, but for a state that shares its tensors by the symmetries of
-    this Hamiltonian: it goes on as it is.
+    A state that shares its tensors by those of this Hamiltonian goes on as it was `before`.
     """
-    if _has_edge(settings, state):
-        return True
+    state, operator = settings.ansatz, hamiltonian(settings)
     evolved = any(stage.kind == "simple_update" for stage in settings.stage or ())
-    sizes, operator = _sizes(settings, state), hamiltonian(settings)
     other_level = state.symmetrise or settings.orthogonal
     if evolved or sizes != sorted(sizes) or other_level or state.kind != "peps" or operator is None:
-        return False
-    before = _start_of(settings, state)
-    if "init" in state.model_fields_set and before is None:
         return False
     try:
         shared = sharing(operator, bonds=state.bonds)
@@ -176,19 +162,11 @@ def _shares(settings: Settings, state: Any) -> bool:
     if before is not None:
         return before.goes_on_as(shared)
     proven = signs_are_known(operator, shared) and is_proven(operator, shared)
-    return (
-        proven
-        and is_easy_plane(operator)
-        and not _is_small(max(state.D or 1, *sizes), state, operator)
-    )
-
-
-def _is_small(D: int, state: Any, operator: Operator) -> bool:
-    """Tell whether a state is as good without sharing: of a small D, and few parameters."""
-    if D >= LEAST_SHARED:
+    if not proven or not is_easy_plane(operator):
         return False
+    D = max(state.D or 1, *sizes)
     peps = PEPS(operator.lattice, D, local_dim=operator.local_dim, bonds=state.bonds)
-    return peps.n_params <= MOST_PARAMETERS
+    return D >= LEAST_SHARED or peps.n_params > MOST_PARAMETERS
 
 
 def _unset(section: Section, defaults: dict[str, Any]) -> dict[str, Any]:
@@ -203,10 +181,11 @@ def _unset(section: Section, defaults: dict[str, Any]) -> dict[str, Any]:
 def _of_ansatz(ansatz: Any, operator: Operator | None) -> dict[str, Any]:
     """Give the defaults of [ansatz], for a product with the tables of both states."""
     values: dict[str, Any] = {} if operator is None else {"dtype": default_dtype(operator)}
-    own = values if ansatz.dtype is None else {"dtype": ansatz.dtype}
+    dtype = ansatz.dtype or values.get("dtype")
     for key, state in ansatz.factors.items():
-        inner = {} if state.is_network else {"dtype": own.get("dtype")}
-        values[key] = state.model_copy(update=_unset(state, inner))
+        values[key] = state.model_copy(
+            update=_unset(state, {} if state.is_network else {"dtype": dtype})
+        )
     return values
 
 
@@ -215,18 +194,17 @@ def _chi(settings: Settings) -> int | Literal["auto"] | None:
     state, contraction = settings.ansatz.leading, settings.contraction
     if contraction.chi or state.kind != "peps" or contraction.scheme == "exact":
         return contraction.chi
-    D = state.D or 1
-    grows = first_chi(D) < default_chi(D) and settings.sampler_kind != "enumerate"
-    return "auto" if grows else default_chi(D)
+    most = default_chi(state.D or 1)
+    grows = first_chi(state.D or 1) < most and settings.sampler_kind != "enumerate"
+    return "auto" if grows else most
 
 
 def _of_optimizer(optimizer: Any, draws: bool) -> dict[str, Any]:
     """Give the defaults of [optimizer]: a rate that follows, or one that falls along a schedule."""
-    values: dict[str, Any] = {}
+    falls = optimizer.schedule is not None or optimizer.final_learning_rate is not None
+    values: dict[str, Any] = {"learning_rate": FIXED_RATE if falls else "auto"}
     if optimizer.kind == "sr":
         values["memory"] = MEMORY if draws and not optimizer.momentum else 0.0
-    falls = optimizer.schedule is not None or optimizer.final_learning_rate is not None
-    values["learning_rate"] = FIXED_RATE if falls else "auto"
     if (optimizer.learning_rate or values["learning_rate"]) != "auto":
         values["schedule"] = "cosine"
     return values
