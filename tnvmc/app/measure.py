@@ -111,8 +111,8 @@ def measure_run(
     Raises:
         FolderError: no run there, files of several runs, or no space left.
         StateFileError: no checkpoint, a damaged one, or one that does not fit config.toml.
-        ConfigError: damaged settings or operator file, an operator off the lattice.
-        ValueError: a number of samples or a chi that cannot be.
+        ConfigError, ValueError: settings, an operator file, a number of samples or a chi that
+            cannot be.
     """
     started = perf_counter()
     path = Path(path)
@@ -267,23 +267,24 @@ def merged(fresh: Json, held: Mapping[str, Any] | None) -> Merged:
         return Merged(fresh)
     if (other := state_differs(fresh, held)) is not None:
         return Merged(fresh, aside=other)
-    content, unchanged = dict(fresh), list[Diagnostic]()
     before, now = held["measured"], fresh["measured"]
-    content["measured"] = {**now, "operators": dict(now["operators"])}
-    content["operators"] = dict(content["operators"])
+    measured = {**now, "operators": {**before["operators"], **now["operators"]}}
+    content = {**fresh, "measured": measured}
+    content["operators"] = {**held["operators"], **fresh["operators"]}
+    stays = {name: of for name, of in before["operators"].items() if name not in now["operators"]}
     if now["pairs"] is None and (pairs := before["pairs"]) is not None:
-        content["measured"]["pairs"] = pairs
+        measured["pairs"], stays = pairs, {ALL_PAIRS: pairs, **stays}
         for key in ("pair_samples", "pair_chi", "staggered_magnetisation_squared"):
             content[key] = held[key]
         for key in ("correlations", "structure_factor"):
             of_pairs = {name: value for name, value in held[key].items() if name == ALL_PAIRS}
-            content[key] = {**content[key], **of_pairs}
-        unchanged.append(_unchanged(content, ALL_PAIRS, pairs))
-    for name, record in before["operators"].items():
-        if name not in now["operators"]:
-            content["measured"]["operators"][name] = record
-            content["operators"][name] = held["operators"][name]
-            unchanged.append(_unchanged(content, name, record))
+            content[key] = {**fresh[key], **of_pairs}
+    unchanged = []
+    for name, record in stays.items():
+        more = [each for each in record["diagnostics"] if each not in content["diagnostics"]]
+        content["diagnostics"] = [*content["diagnostics"], *more]
+        values = {"observable": name, **{key: record[key] for key in ("n_samples", "chi", "seed")}}
+        unchanged.append(Diagnostic("observables_kept", "good", values))
     parts = [(now[part], before[part]) for part in ("samples", "pairs")]
     parts += [(new, before["operators"].get(name)) for name, new in now["operators"].items()]
     worse = any(new and old and _is_worse(new, old) for new, old in parts)
@@ -317,11 +318,3 @@ def _worth(record: Json) -> float:
     """Samples; of an enumeration more than any number of them."""
     enumerated = record["drawn"] == "enumerate"
     return math.inf if enumerated else float(record["effective_samples"] or record["n_samples"])
-
-
-def _unchanged(content: Json, name: str, record: Json) -> Diagnostic:
-    """Add the diagnostics of a part that stays, and tell that it does."""
-    more = [each for each in record["diagnostics"] if each not in content["diagnostics"]]
-    content["diagnostics"] = [*content["diagnostics"], *more]
-    values = {key: record[key] for key in ("n_samples", "chi", "seed")}
-    return Diagnostic("observables_kept", "good", {"observable": name, **values})

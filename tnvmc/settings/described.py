@@ -112,22 +112,24 @@ def _sections(vmc: Made, out: str, steps: int, init: str | None) -> dict[str, Se
     method, operator = vmc.method, vmc.operator
     sampler: Any = method.sampler
     on_gpu = is_gpu(array_namespace(vmc.state.here.theta))
-    auto = {
-        "contraction": {"chi": "auto"} if vmc.state.controller(GrowingChi) else {},
-        "sampler": {"n_samples": "auto"} if vmc.state.controller(GrowingSamples) else {},
+    made_of = getattr(sampler, "__dataclass_fields__", {})
+    drawn = {
+        name: getattr(sampler, name) for name in SamplerSettings.model_fields if name in made_of
     }
+    if vmc.state.controller(GrowingSamples):
+        drawn["n_samples"] = "auto"
     scheme, contraction = vmc.ansatz.scheme, Section()
     if scheme is not None:
-        contraction = {"scheme": type(scheme).__name__.lower(), "chi": chi_of(vmc.ansatz)}
-    takes = SamplerSettings.model_fields.keys() & getattr(sampler, "__dataclass_fields__", {})
+        chi = "auto" if vmc.state.controller(GrowingChi) else chi_of(vmc.ansatz)
+        contraction = {"scheme": type(scheme).__name__.lower(), "chi": chi}
     return {
         "lattice": _lattice(operator.lattice),
         "hamiltonian": {"model": operator.name, **(operator.couplings or {})},
         "ansatz": _symmetrised(vmc.ansatz) | _ansatz(inner_state(vmc.ansatz), init),
-        "contraction": contraction | auto["contraction"],
+        "contraction": contraction,
         "sampler": {
-            "kind": _name_in(SAMPLERS, sampler), **{name: getattr(sampler, name) for name in takes},
-            "magnetisation": method.problem.magnetisation, **auto["sampler"],
+            **drawn, "kind": _name_in(SAMPLERS, sampler),
+            "magnetisation": method.problem.magnetisation,
         },
         "optimizer": {"steps": steps, **_optimizer(method.rule), **_rate(_rate_of(vmc))},
         "run": {
