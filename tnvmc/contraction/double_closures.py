@@ -21,17 +21,10 @@ from tnvmc.contraction.double_terms import Column, Ends, Prefix, Source, StripTe
 from tnvmc.contraction.row import Environment, Strip, closure, transfer
 from tnvmc.contraction.schemes import SRC
 from tnvmc.contraction.sketches import random_sketch
-from tnvmc.contraction.tensors import BoundaryMPS, Row
+from tnvmc.contraction.tensors import LAYOUTS, BoundaryMPS, Row
 
 Array = Any
 Boundaries = Sequence[BoundaryMPS | None]
-
-_AXES = {  # of a fused tensor (B, up, left, down, right)
-    ("down", "right"): (0, 4, 3, 1, 2),
-    ("down", "left"): (0, 2, 3, 1, 4),
-    ("up", "right"): (0, 4, 1, 3, 2),
-    ("up", "left"): (0, 2, 1, 3, 4),
-}
 
 
 class DoubleNetwork:
@@ -77,7 +70,7 @@ class DoubleNetwork:
             both = kets[:, :, None] * bras[unit[0]]
         both = both.reshape(batch, *legs, *legs).transpose(0, 1, 5, 2, 6, 3, 7, 4, 8)
         both = both.reshape(batch, *(leg * leg for leg in legs))
-        return np.ascontiguousarray(both.transpose(_AXES[layout]))
+        return np.ascontiguousarray(both.transpose(LAYOUTS[layout]))
 
     def column(self, first: int, c: int, going: str, units: Column) -> list[Array]:
         """Give the sites of one column of the rows from `first` on, with units in them."""

@@ -23,6 +23,13 @@ Sketch = Sequence[Array]
 """An MPS on the open legs of a row, shared by all walkers, as bottoms laid out leftward: per column
 (1, vertical, right, left)."""
 
+LAYOUTS = {  # axes of (d or B, up, left, down, right) for what is absorbed, and where it goes
+    ("down", "right"): (0, 4, 3, 1, 2),
+    ("down", "left"): (0, 2, 3, 1, 4),
+    ("up", "right"): (0, 4, 1, 3, 2),
+    ("up", "left"): (0, 2, 1, 3, 4),
+}
+
 _COMPILED = frozenset(map(np.dtype, ("float32", "float64", "complex64", "complex128")))
 
 

@@ -52,18 +52,16 @@ def good_lines(history: Sequence[Json]) -> list[Json]:
 def unstable(history: Sequence[Json]) -> Iterator[Diagnostic]:
     """Warn where the guard held back too many steps of the last stage."""
     own = of_last_stage(history)
-    held = sum(map(_held_back, own))
+    held = sum(
+        bool(line.get("undone"))
+        or any(told["code"] == "step_shortened" for told in line.get("diagnostics") or ())
+        for line in own
+    )
     if len(own) >= FEWEST_STEPS and held > UNSTABLE * len(own):
         of_sr = any("shift" in (line.get("optimizer") or {}) for line in own)
         keys = ["sampler.n_samples", *(["optimizer.diag_shift"] if of_sr else [])]
         values = {"held_back": held, "steps": len(own), "raise": keys}
         yield Diagnostic("optimisation_unstable", "warning", values)
-
-
-def _held_back(line: Json) -> bool:
-    """Tell whether a step was undone or shortened."""
-    codes = {found["code"] for found in line.get("diagnostics") or ()}
-    return bool(line.get("undone")) or "step_shortened" in codes
 
 
 def points_of_steps(history: Sequence[Json]) -> list[dict[str, Any]]:

@@ -30,19 +30,11 @@ from tnvmc.ansatz.protocol import LogAmplitude, Targets
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.contraction.row import Environment, Strip, closure
 from tnvmc.contraction.schemes import Scheme
-from tnvmc.contraction.tensors import BoundaryMPS, SiteTables, Sketch, TableRow
+from tnvmc.contraction.tensors import LAYOUTS, BoundaryMPS, SiteTables, Sketch, TableRow
 from tnvmc.lattice.lattice import Patch
 
 Array = Any
 Ratios = dict[tuple[int, ...], Array]
-
-
-_LAYOUTS = {  # axes of a theta tensor (d, up, left, down, right)
-    ("down", "right"): (0, 4, 3, 1, 2),
-    ("down", "left"): (0, 2, 3, 1, 4),
-    ("up", "right"): (0, 4, 1, 3, 2),
-    ("up", "left"): (0, 2, 1, 3, 4),
-}
 
 
 @dataclass(frozen=True)
@@ -87,7 +79,7 @@ class Layers:
             logs.append(float(np.log(size)))
         tables = {
             absorbed: SiteTables.build(
-                *([xp.permute_dims(t, _LAYOUTS[absorbed, moving]) for t in scaled]
+                *([xp.permute_dims(t, LAYOUTS[absorbed, moving]) for t in scaled]
                   for moving in ("right", "left"))
             )
             for absorbed in ("down", "up")
