@@ -15,7 +15,7 @@ import numpy as np
 from tnvmc.backend.arguments import is_whole, level_of_caller
 from tnvmc.lattice.grids import chain, square
 from tnvmc.lattice.lattice import Lattice, Patch, from_bonds
-from tnvmc.operators.spin import in_site_order, most_sites, real_if_possible
+from tnvmc.operators.spin import in_site_order, real_if_possible
 from tnvmc.operators.term import NonHermitian, Operator, made_of
 
 
@@ -47,7 +47,7 @@ def _warn_of_other_pairs(operator: Operator | NonHermitian) -> None:
             f"{operator.name}: terms on {beside[0]} and other pairs that are no bonds of the "
             f"lattice of the wave function ({shape}), and none on its bond {left_out[0]}: two "
             "different lattices. Energies are right; kinds of bonds, distances, S(q) and the "
-            "staggered M^2 are those of the lattice of the wave function. Make both from one graph",
+            "staggered M^2 are those of the lattice of the wave function. Make both alike",
             UserWarning,
             stacklevel=level_of_caller(),
         )
@@ -72,7 +72,8 @@ def hamiltonian_of(value: Any, lattice: Lattice | None = None) -> Operator | Non
 
     Raises:
         TypeError: sites with other names.
-        ValueError: another lattice; sites of different dimensions; a symmetry other than "U1".
+        ValueError: as `Term`; another lattice; sites of different dimensions; a symmetry other than
+            "U1".
     """
     builder = hasattr(value, "build_local_terms")
     terms = value.build_local_terms() if builder else value.terms
@@ -87,11 +88,6 @@ def hamiltonian_of(value: Any, lattice: Lattice | None = None) -> Operator | Non
     d = dims.pop()
     matrices: dict[Patch, Any] = {}
     for sites, matrix in named:
-        if len(sites) > most_sites(d):
-            raise ValueError(
-                f"from_quimb: a term on the {len(sites)} sites {sites}; with local dimension {d} a "
-                f"term may act on {most_sites(d)} at most"
-            )
         patch, ordered = in_site_order(tuple(numbers[site] for site in sites), matrix)
         matrices[patch] = real_if_possible(matrices.get(patch, 0) + ordered)
     if lattice is None:
