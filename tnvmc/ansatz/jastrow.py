@@ -64,10 +64,8 @@ class Jastrow(GenericAnsatz):
 
     def description(self) -> dict[str, Any]:
         """Class and settings."""
-        return {
-            "ansatz": type(self).__name__,
-            "architecture": {"pairs": self.pairs, "fields": self.fields},
-        }
+        about = {"pairs": self.pairs, "fields": self.fields}
+        return {"ansatz": type(self).__name__, "architecture": about}
 
     def rebuild(self) -> dict[str, Any]:
         return {"pairs": self.pairs, "fields": self.fields, "dtype": np.dtype(self.dtype).name}
@@ -124,7 +122,8 @@ class Jastrow(GenericAnsatz):
         first, second = (to_namespace(sites, xp) for sites in self._sites)
         products = xp.take(z, first, axis=1) * xp.take(z, second, axis=1)
         if self.pairs == "distance":
-            products = products @ self._members(theta)
+            members = np.eye(int(self.classes.max()) + 1)[self.classes]  # which pairs have which v
+            products = products @ xp.astype(to_namespace(members, xp), theta.dtype)
         return xp.concat([z, products], axis=1) if self.fields else products
 
     def _spins(self, theta: Array, configs: Array) -> Array:
@@ -139,9 +138,3 @@ class Jastrow(GenericAnsatz):
         place[self._sites] = self.classes + 1
         padded = xp.concat([xp.zeros(1, dtype=v.dtype), v])
         return xp.reshape(xp.take(padded, to_namespace(place.ravel(), xp), axis=0), (n, n))
-
-    def _members(self, theta: Array) -> Array:
-        """Which pairs have which v, as ones in (pairs, v)."""
-        xp = array_namespace(theta)
-        ones = np.eye(int(self.classes.max()) + 1)[self.classes]
-        return xp.astype(to_namespace(ones, xp), theta.dtype)

@@ -100,8 +100,10 @@ def check_order(case: Case) -> None:
         walkers = case.ansatz.start(case.theta, case.configs)
         moves = {patch: case.moves[patch] for patch in pair}
         moved, _ = case.ansatz.sweep(case.theta, walkers, moves, numbers)
+        found = to_host(moved.configs)
         misses = min(
-            _n_different(moved, _in_order(case, pair, order, numbers)) for order in ((0, 1), (1, 0))
+            int(np.any(found != _in_order(case, pair, order, numbers), axis=1).sum())
+            for order in ((0, 1), (1, 0))
         )
         require(
             misses <= int(40 * case.rtol * n_walkers),
@@ -259,13 +261,10 @@ def check_draws(case: Case) -> None:
 
 def _in_order(
     case: Case, chosen: tuple[Patch, Patch], order: tuple[int, int], numbers: Array
-) -> Walkers:
-    """The walkers after two moves, with every ratio from two full amplitudes."""
+) -> np.ndarray:
+    """Configurations after two moves, with every ratio from two full amplitudes."""
     moves = {chosen[k]: case.moves[chosen[k]] for k in order}
     columns = case.xp.take(numbers, case.xp.asarray(order), axis=1)
     start = Walkers(case.configs, case.psi(case.configs))
-    return amplitude_sweep(case.psi, case.ansatz.local_dim, start, moves, columns)[0]
-
-
-def _n_different(a: Walkers, b: Walkers) -> int:
-    return int(np.any(to_host(a.configs) != to_host(b.configs), axis=1).sum())
+    after, _ = amplitude_sweep(case.psi, case.ansatz.local_dim, start, moves, columns)
+    return to_host(after.configs)

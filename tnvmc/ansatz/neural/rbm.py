@@ -83,14 +83,10 @@ class RBM(nnx.Module):
         if self.form == "log_cosh":
             log_psi, sign = sum_log_cosh(fields), 1
         else:
-            log_psi, sign = _sum_log_one_plus_exp(-fields), -1
+            positive = jnp.real(fields) < 0
+            small = jnp.exp(jnp.where(positive, fields, -fields))  # without overflow
+            log_psi = jnp.sum(jnp.where(positive, -fields, 0), axis=-1) + sum_log(1 + small)
+            sign = -1
         if self.visible_bias is not None:
             log_psi = log_psi + sign * (units @ self.visible_bias[...])
         return log_psi
-
-
-def _sum_log_one_plus_exp(x: jax.Array) -> jax.Array:
-    """sum_j ln(1 + exp(x_j)) over the last axis, real or complex, without overflow."""
-    positive = jnp.real(x) > 0
-    small = jnp.exp(jnp.where(positive, -x, x))
-    return jnp.sum(jnp.where(positive, x, 0), axis=-1) + sum_log(1 + small)

@@ -38,10 +38,6 @@ class Orbit:
         kept = (prod(self.shape[1 + min(cycle)] for cycle in _cycles(legs)) for legs in self.fixed)
         return self.shape[0] * sum(kept) // len(self.fixed)
 
-    def leg_class(self, leg: int) -> int:
-        """The smallest of the legs that `fixed` leads a leg of the tensor to."""
-        return min(legs[leg] for legs in self.fixed)
-
     @cached_property
     def _classes(self) -> tuple[np.ndarray, np.ndarray]:
         places = np.arange(prod(self.shape)).reshape(self.shape)

@@ -268,7 +268,7 @@ class SharedTensors:
 
         def corner(site: int, leg: int) -> int:
             orbit, legs = leg_at[site]
-            return 4 * orbit + self.orbits[orbit].leg_class(legs[leg])
+            return 4 * orbit + min(fixed[legs[leg]] for fixed in self.orbits[orbit].fixed)
 
         ends: set[Patch] = set()
         for site, leg in product(leg_at, (DOWN, RIGHT)):

@@ -59,11 +59,11 @@ def sharing(
             f"{', '.join(SHARED_BY)}"
         )
     colours, found = _colours(operator), embedding(operator.lattice, bonds)
-    elements = [
-        g
-        for g in _rearrangements(operator.lattice, asked, bonds)
-        if _keeps_colours(colours, g) and _keeps_network(found, g)
-    ]
+    elements = []
+    for g in _rearrangements(operator.lattice, asked, bonds):
+        changes = colours != colours[list(g.sites)]  # all sublattices stay, or are exchanged
+        if changes.all() == changes.any() and _keeps_network(found, g):
+            elements.append(g)
     commuting = which_commute(operator, elements)
     kept = [g.places for g, commutes in zip(elements, commuting, strict=True) if commutes]
     if len(kept) < 2:
@@ -130,11 +130,6 @@ def _rearrangements(lattice: Lattice, asked: Sequence[str], bonds: Bonds) -> tup
     if set(asked) == set(SHARED_BY):
         return space_group(lattice)
     return point_group(lattice) if asked[0] == "point" else translations(lattice)
-
-
-def _keeps_colours(colours: np.ndarray, g: Symmetry) -> bool:
-    moved = colours[list(g.sites)]
-    return bool((moved == colours).all() or (moved == 1 - colours).all())
 
 
 def _keeps_network(found: Embedding, g: Symmetry) -> bool:
