@@ -11,8 +11,8 @@ from tnvmc.app.command_line import (
     CHANGE,
     FAILED,
     FOLDER,
-    OUT,
     SET,
+    SOURCE,
     command,
     main,
     option,
@@ -29,14 +29,7 @@ __all__ = ["main"]
 
 @command(
     "optimise and measure a state, one for each [[sector]] or value of [scan], or several starts",
-    option("file", metavar="FILE.toml", nargs="?", help="settings; see the example"),
-    SET,
-    OUT,
-    option(
-        "--resume",
-        metavar="DIR",
-        help="continue the run in DIR, or its sectors, starts or scan, from the last checkpoint",
-    ),
+    *SOURCE,
 )
 def _run(options: argparse.Namespace) -> int:
     from tnvmc.series.machine import kind_of_file, kind_of_folder
@@ -81,18 +74,8 @@ def _require_source(options: argparse.Namespace, verb: str) -> None:
 
 
 @command(
-    "compare several states of one Hamiltonian with the same budget",
-    option(
-        "file",
-        metavar="FILE.toml",
-        nargs="?",
-        help="settings with several [[ansatz]] and a budget in [compare]",
-    ),
-    SET,
-    OUT,
-    option(
-        "--resume", metavar="DIR", help="continue the comparison in DIR; finished runs are kept"
-    ),
+    "compare several states, each an [[ansatz]], with the budget in [compare]",
+    *SOURCE,
 )
 def _compare(options: argparse.Namespace) -> int:
     from tnvmc.series.machine import COMPARISON

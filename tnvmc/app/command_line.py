@@ -135,7 +135,12 @@ def make_parser() -> argparse.ArgumentParser:
 
 CHANGE = {"metavar": "KEY=VALUE", "dest": "overrides"}
 SET = repeated("--set", help="change one setting, e.g. --set ansatz.D=6", **CHANGE)
-OUT = option("--out", metavar="DIR", help="folder to write (default: runs/NAME OF FILE)")
+SOURCE = (
+    option("file", metavar="FILE.toml", nargs="?", help="settings; see the example"),
+    SET,
+    option("--out", metavar="DIR", help="folder to write (default: runs/NAME OF FILE)"),
+    option("--resume", metavar="DIR", help="continue what is in DIR, from the last checkpoints"),
+)
 FOLDER = option("folder", metavar="RUNDIR", help="folder of a run")
 _TRACEBACK = option("--traceback", action="store_true", help="show the traceback of an error")
 

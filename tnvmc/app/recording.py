@@ -239,7 +239,7 @@ def recorded_steps(
     """
     path = as_path("VMC.run", out)
     with disk_errors(path):
-        folder = _opened(vmc, path, vmc.state.step + steps)
+        folder, settings = _opened(vmc, path, vmc.state.step + steps)
     with folder:
         recorder = Recorder(OneStage(vmc), folder)
 
@@ -248,6 +248,7 @@ def recorded_steps(
                 recorder.step(record)
 
         with disk_errors(path):
+            folder.write_settings(settings)
             recorder.save()
         try:
             yield keep
@@ -299,31 +300,26 @@ def _measure_section(vmc: Made, plan: MeasurementPlan) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _opened(vmc: Made, path: Path, last_step: int) -> RunFolder:
-    """The folder, new or of this run, with settings that ask for steps up to `last_step`."""
+def _opened(vmc: Made, path: Path, last_step: int) -> tuple[RunFolder, dict[str, Any]]:
+    """The folder, new or of this run, and settings that ask for steps up to `last_step`."""
     refuse_series(path)
     if path.exists() and not path.is_dir():
         raise FolderError(f"{path}: is no folder; choose another out=")
     if run_files_in(path):
-        before = _require_state(vmc, path)
-        config = read_toml(path / CONFIG)
-        folder = RunFolder.reopen(path, vmc.state.step, before)
-        try:
-            folder.write_settings(described(vmc, str(path), last_step, before=config))
-        except BaseException:
-            folder.close()
-            raise
-        return folder
+        before, held = _require_state(vmc, path), read_toml(path / CONFIG)
+        settings = described(vmc, str(path), last_step, before=held)
+        return RunFolder.reopen(path, vmc.state.step, before), settings
     if vmc.state.step:
         raise FolderError(
             f"{path}: this VMC has made {vmc.state.step} steps that no folder holds; give out= "
             "from the first step on, or begin anew with VMC(..., theta=vmc.measured_theta())"
         )
     start = str(path / START) if vmc.given.theta else None
-    folder = RunFolder.create(path, described(vmc, str(path), last_step, init=start))
+    settings = described(vmc, str(path), last_step, init=start)
+    folder = RunFolder.create(path, settings)
     if start is not None:
         checkpoint.save(path / START, vmc.state, checkpoint.identity(vmc.method))
-    return folder
+    return folder, settings
 
 
 def _require_state(vmc: Made, path: Path) -> Provenance:
@@ -341,9 +337,10 @@ def _require_state(vmc: Made, path: Path) -> Provenance:
         found = checkpoint.load(path / CHECKPOINT, checkpoint.identity(vmc.method), vmc.state)
     except (StateFileError, ValueError) as error:
         raise FolderError(f"{path}: holds another run ({error}); choose another out=") from None
+    here, there = vmc.state.here, found.here
     same = found.step == vmc.state.step and all(
-        np.array_equal(to_host(getattr(found.here, name)), to_host(getattr(vmc.state.here, name)))
-        for name in ("theta", "configs")
+        np.array_equal(to_host(one), to_host(other))
+        for one, other in ((there.theta, here.theta), (there.configs, here.configs))
     )
     if not same:
         raise FolderError(

@@ -63,9 +63,9 @@ def run_file(
         ConfigError: settings that cannot run.
         FolderError: `out` holds a run already.
         DiskError: no space left; the last checkpoint is good.
-        Interrupted: Ctrl-C, SIGTERM, SIGHUP, a closed terminal or a worker that was killed, with a
+        Interrupted: Ctrl-C, a signal, a closed terminal or a worker that was killed, with a
             checkpoint written.
-        RuntimeError: one of several processes of mpiexec or srun, as the command does.
+        RuntimeError: one of several processes of mpiexec or srun.
     """
     if launched()[1] > 1 and in_use().size == 1:
         raise RuntimeError(

@@ -342,13 +342,14 @@ def require_finished(path: Path) -> Run:
     check_run_folder(path)
     run = read_run(path)
     missing = [name for name in (RESULT, CHECKPOINT) if not (path / name).is_file()]
-    if missing or not is_finished(run):
+    if missing:
+        why = f"{missing[0]} is missing"
+    elif not is_finished(run):
         what = "is damaged" if run.result is None else "is not that of its last step"
-        why = f"{missing[0]} is missing" if missing else f"{RESULT} {what}"
-        raise FolderError(
-            f"{path}: not a finished run ({why}); go on with it: tnvmc run --resume {path}"
-        )
-    return run
+        why = f"{RESULT} {what}"
+    else:
+        return run
+    raise FolderError(f"{path}: not finished ({why}); go on with it: tnvmc run --resume {path}")
 
 
 def measured_point(path: Path, run: StagedRun, provenance: Provenance | None) -> Iterate:
@@ -372,8 +373,7 @@ def lower_states(settings: Settings, operator: Operator) -> tuple[LowerState, ..
     A run that is not there may lie beside the folder of this one, as the sectors of one file do.
 
     Raises:
-        ConfigError: no finished run there, one that has found another problem's state, or this run
-            itself.
+        ConfigError: no finished run there, one of another problem, or this run itself.
     """
     found: list[LowerState] = []
     for number, each in enumerate(settings.orthogonal or (), 1):
@@ -397,17 +397,15 @@ def _lower_state(
     path: Path, settings: Settings, operator: Operator, penalty: float | None
 ) -> LowerState:
     require_finished(path)
-    device, threads = json.dumps(settings.run.device), settings.run.threads
-    same = [f"run.device={device}", *([] if threads is None else [f"run.threads={threads}"])]
-    own = load_in_place(path, same)
+    threads, same = settings.run.threads, [f"run.device={json.dumps(settings.run.device)}"]
+    own = load_in_place(path, same if threads is None else [*same, f"run.threads={threads}"])
     found_for = build_operator(own)
     apart = differences(own.as_dict()["hamiltonian"], settings.as_dict()["hamiltonian"])
     if apart and fingerprint(found_for) != fingerprint(operator):
         raise ValueError(f"found for another Hamiltonian: {', '.join(apart)}")
     run = restored(path, own, found_for)
     vmc, point = run.vmc, measured_point(path, run, check_tied(path))
-    if penalty is None:
-        penalty = largest_change_by_a_site(operator)
+    penalty = largest_change_by_a_site(operator) if penalty is None else penalty
     at = Point(point.theta, point.configs)
     lower = LowerState(vmc.problem, at, vmc.method.sampler, penalty)
     sector = sector_of(operator, settings.sampler.magnetisation)
