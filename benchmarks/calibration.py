@@ -53,7 +53,7 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.line_fit import fit_line
 from tnvmc.estimate.momenta import staggering
 from tnvmc.estimate.observables import at_fixed_magnetisation, energy_terms, local_energy
-from tnvmc.estimate.reliability import LEAST_CHANGED, Drawn, changed_part, doubts
+from tnvmc.estimate.reliability import LEAST_CHANGED, changed_part, doubts
 from tnvmc.estimate.statistics import (
     Estimate,
     difference,
@@ -137,8 +137,8 @@ def _judged(found: Estimate, group: Group, effective: float | None = None) -> Ju
     moved = None
     if group.both is not None:
         found, moved = with_distance(found, group.both)
-    drawn = Drawn.of(found, group.n_walkers, effective, group.changed)
-    told = doubts(replace(drawn, moved=moved))
+    known = {"effective": effective, "changed": group.changed, "moved": moved}
+    told = doubts(found, group.n_walkers, **known)
     return Judged(found.mean - group.exact, found.error, codes_of(told))
 
 

@@ -12,26 +12,23 @@ from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic, UnreliableWarning, warn_of
 from tnvmc.estimate.reliability import (
     LARGEST_SPREAD,
-    Drawn,
     changed_part,
     closure_threshold,
     doubts,
 )
-from tnvmc.estimate.statistics import estimate
+from tnvmc.estimate.statistics import Estimate, estimate
 from tnvmc.shown import sentence
 
 RNG = np.random.default_rng
 
 
 def codes(values: np.ndarray, **known: float) -> list[str]:
-    return [found.code for found in doubts(Drawn.of(estimate(values), values.shape[1], **known))]
+    return [found.code for found in doubts(estimate(values), values.shape[1], **known)]
 
 
 @pytest.mark.parametrize("shape", [(4, 64), (32, 8), (1, 1024), (512, 4), (4096, 1), (1, 16)])
 def test_healthy_samples(shape: tuple[int, int]) -> None:
-    assert (
-        codes(RNG(1).normal(size=shape), changed=0.9, effective_samples=shape[0] * shape[1]) == []
-    )
+    assert codes(RNG(1).normal(size=shape), changed=0.9, effective=shape[0] * shape[1]) == []
 
 
 @pytest.mark.parametrize(("shape", "tau"), [((8, 2), 0.5), ((4, 4), 0.5), ((1024, 1), 1024.0)])
@@ -42,7 +39,7 @@ def test_few_walkers(shape: tuple[int, int], tau: float) -> None:
 
 def test_walkers_that_stay_apart() -> None:
     assert codes(RNG(2).normal(size=(4, 64)) + 9.0 * (np.arange(64) % 2)) == ["walkers_disagree"]
-    (found,) = doubts(Drawn(256, 64, 2.0, np.inf))
+    (found,) = doubts(Estimate(0.0, 0.1, 1.0, 2.0, np.inf, 256), 64)
     assert found.values["r_hat"] is None  # as JSON holds it
 
 
@@ -54,7 +51,7 @@ def test_a_heavy_tail() -> None:
 
 @pytest.mark.parametrize(("n_samples", "worth"), [(8192, 300.0), (256, 9.0)])
 def test_few_effective_samples(n_samples: int, worth: float) -> None:
-    (found,) = doubts(Drawn(n_samples, 64, 0.5, 1.0, effective_samples=worth))
+    (found,) = doubts(Estimate(0.0, 0.1, 1.0, 0.5, 1.0, n_samples), 64, effective=worth)
     assert found.code == "few_effective_samples"
 
 
@@ -65,10 +62,6 @@ def test_draws_that_hardly_change() -> None:
     assert changed_part(np.eye(5, dtype=np.int8), 5) == 1.0  # independent draws
     assert changed_part(np.zeros((1, 5)), 1) is None
     assert codes(RNG(4).normal(size=(8, 8)), changed=0.1) == ["few_configurations"]
-
-
-def test_an_enumeration_has_no_doubts() -> None:
-    assert doubts(Drawn(100, 1, None, None)) == ()
 
 
 def test_blocks_tell_of_the_term_whose_walkers_disagree() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,42 +33,16 @@ LARGEST_SPREAD = 0.1
 _LEAST_TAU = 0.5  # of independent draws; anticorrelated ones are not trusted to be better
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """How samples were drawn, and what is known of the quantity that they estimate."""
-
-    n_samples: int
-    n_walkers: int
-    tau: float | None  #: None for an enumeration
-    r_hat: float | None  #: None and NaN where there is none
-    largest_share: float = 0.0
-    effective_samples: float | None = None  #: of weighted samples
-    changed: float | None = None  #: see `changed_part`
-    moved: float | None = None
-    """By how many errors the neighbours of few configurations move the mean; None: not known."""
-
-    @classmethod
-    def of(
-        cls,
-        found: Estimate,
-        n_walkers: int,
-        effective_samples: float | None = None,
-        changed: float | None = None,
-    ) -> Drawn:
-        """Take the numbers of an estimate."""
-        return cls(
-            found.n_samples, n_walkers, found.tau, found.r_hat, found.largest_share,
-            effective_samples, changed,
-        )  # fmt: skip
-
-    @property
-    def draws(self) -> float:
-        """Draws of each walker."""
-        return self.n_samples / self.n_walkers
-
-
-def doubts(drawn: Drawn, limits: tuple[str, ...] = ("n_samples",)) -> tuple[Diagnostic, ...]:
-    """Give what makes an error bar less certain than it looks; nothing for an enumeration.
+def doubts(
+    estimated: Estimate,
+    n_walkers: int,
+    limits: tuple[str, ...] = ("n_samples",),
+    *,
+    effective: float | None = None,
+    changed: float | None = None,
+    moved: float | None = None,
+) -> tuple[Diagnostic, ...]:
+    """Give what makes the error bar of drawn samples less certain than it looks.
 
     Codes: walkers_disagree (R-hat beyond `mixing.r_hat_limit`), few_walkers (chains of less than 8
     walkers, too short to be cut into independent parts; a handful of independent samples),
@@ -79,35 +52,40 @@ def doubts(drawn: Drawn, limits: tuple[str, ...] = ("n_samples",)) -> tuple[Diag
     than an error), few_effective_samples.
 
     Args:
-        drawn: what is judged.
+        estimated: what is judged; no enumeration.
+        n_walkers: of the chains.
         limits: names of what is to be raised where weights are uneven.
+        effective: samples that weighted ones are worth.
+        changed: see `changed_part`.
+        moved: by how many errors the neighbours of few configurations move the mean, where known.
     """
-    if drawn.tau is None or not math.isfinite(drawn.tau):
+    if not math.isfinite(estimated.tau):
         return ()
     found: list[Diagnostic] = []
     values: dict[str, Any] = {}
-    draws, r_hat, effective = drawn.draws, drawn.r_hat, drawn.effective_samples
-    limit = r_hat_limit(math.ceil(draws), drawn.n_walkers)
-    if r_hat is not None and r_hat > limit:
+    n_samples, r_hat, share = estimated.n_samples, estimated.r_hat, estimated.largest_share
+    draws = n_samples / n_walkers
+    limit = r_hat_limit(math.ceil(draws), n_walkers)
+    if r_hat > limit:
         values = {"r_hat": None if math.isinf(r_hat) else r_hat, "limit": limit}
         found.append(Diagnostic("walkers_disagree", "warning", values))
-    tau = max(drawn.tau, _LEAST_TAU)
-    if drawn.n_walkers < ENOUGH and not _long_enough(drawn.n_walkers, draws, tau):
-        values = {"n_walkers": drawn.n_walkers, "draws": draws, "tau": tau}
+    tau = max(estimated.tau, _LEAST_TAU)
+    if n_walkers < ENOUGH and not _long_enough(n_walkers, draws, tau):
+        values = {"n_walkers": n_walkers, "draws": draws, "tau": tau}
         found.append(Diagnostic("few_walkers", "warning", values))
-    if drawn.n_samples >= MANY and drawn.largest_share > _HEAVY_TAIL:
-        values = {"share": drawn.largest_share, "n_samples": drawn.n_samples}
+    if n_samples >= MANY and share > _HEAVY_TAIL:
+        values = {"share": share, "n_samples": n_samples}
         found.append(Diagnostic("heavy_tail", "warning", values))
-    harmless = drawn.moved is not None and drawn.moved <= 1
-    if drawn.changed is not None and drawn.changed < LEAST_CHANGED and not harmless:
-        values = {"changed": drawn.changed, "n_samples": drawn.n_samples}
-        if drawn.moved is not None:
-            values["by_neighbours"] = drawn.moved if math.isfinite(drawn.moved) else None
+    harmless = moved is not None and moved <= 1
+    if changed is not None and changed < LEAST_CHANGED and not harmless:
+        values = {"changed": changed, "n_samples": n_samples}
+        if moved is not None:
+            values["by_neighbours"] = moved if math.isfinite(moved) else None
         found.append(Diagnostic("few_configurations", "warning", values))
     if effective is not None and effective < max(
-        _LEAST_PART * drawn.n_samples, min(_LEAST_EFFECTIVE, 0.5 * drawn.n_samples)
+        _LEAST_PART * n_samples, min(_LEAST_EFFECTIVE, 0.5 * n_samples)
     ):
-        worth = {"n_samples": drawn.n_samples, "effective_samples": effective, "raise": [*limits]}
+        worth = {"n_samples": n_samples, "effective_samples": effective, "raise": [*limits]}
         found.append(Diagnostic("few_effective_samples", "warning", worth))
     return tuple(found)
 

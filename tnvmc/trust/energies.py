@@ -11,7 +11,8 @@ import numpy as np
 from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.estimate.reliability import Drawn, changed_part, closure_threshold, doubts
+from tnvmc.estimate.reliability import changed_part, closure_threshold, doubts
+from tnvmc.estimate.statistics import Estimate
 from tnvmc.operators.properties import energy_bound
 from tnvmc.operators.reference import KnownEnergy
 from tnvmc.operators.term import Operator
@@ -86,16 +87,16 @@ def of_samples(found: Measured) -> Iterator[Diagnostic]:
     seen, measured = found.observation, found.measurement
     chi = chi_of(found.problem.ansatz)
     if not math.isfinite(measured.energy):
-        keys = [] if chi is None else ["contraction.chi"]
-        yield Diagnostic("measured_energy_not_finite", "error", {"raise": keys})
+        raised = [] if chi is None else ["contraction.chi"]
+        yield Diagnostic("measured_energy_not_finite", "error", {"raise": raised})
         return
     if not math.isfinite(measured.energy_error):
         yield Diagnostic("energy_without_error", "warning")
     if not seen.info.exact:
         changed = changed_part(np.asarray(to_host(seen.snapshot.configs)), seen.info.n_walkers)
-        drawn = Drawn.of(seen.energy, seen.info.n_walkers, measured.effective_samples, changed)
-        keys = ["measure.n_samples", *([] if chi is None else ["measure.chi"])]
-        yield from doubts(replace(drawn, moved=found.neighbours_move_by), tuple(keys))
+        keys = ("measure.n_samples", *([] if chi is None else ["measure.chi"]))
+        known = {"effective": measured.effective_samples, "moved": found.neighbours_move_by}
+        yield from doubts(seen.energy, seen.info.n_walkers, keys, changed=changed, **known)
     # A sum over all configurations has no error, but truncated amplitudes are not exact.
     part = seen.off_diagonal_energy
     sigma = _SIGMA * abs(part) if seen.info.exact else measured.energy_error
@@ -202,12 +203,13 @@ def of_steps(
         return tuple(found)
     if not math.isfinite(last.energy):
         return (*found, Diagnostic("energy_not_finite", "error"))
-    if sampler.n_samples is not None and last.n_samples is not None:
-        drawn = Drawn(
-            last.n_samples, sampler.n_walkers, last.tau, last.r_hat,
-            effective_samples=last.effective_samples,
-        )  # fmt: skip
-        found += doubts(drawn, ("sampler.n_samples",))
+    if sampler.n_samples is not None and last.n_samples is not None and last.tau is not None:
+        r_hat = math.nan if last.r_hat is None else last.r_hat
+        mean = Estimate(
+            last.energy, last.energy_error, last.variance, last.tau, r_hat, last.n_samples
+        )
+        worth, keys = last.effective_samples, ("sampler.n_samples",)
+        found += doubts(mean, sampler.n_walkers, keys, effective=worth)
     if last.overlaps:
         return tuple(found)
     operator = problem.operator

@@ -23,7 +23,7 @@ from tnvmc.estimate.observables import (
     energy_terms,
     merged_targets,
 )
-from tnvmc.estimate.reliability import LEAST_CHANGED, Drawn, changed_part, doubts
+from tnvmc.estimate.reliability import LEAST_CHANGED, changed_part, doubts
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate_samples, v_score
 from tnvmc.operators.basis import count_states
 from tnvmc.operators.symmetry import NAMES
@@ -317,8 +317,7 @@ class Total:
             return ()
         effective = effective_samples(np.concatenate(self._weights)) if self._weights else None
         walkers = found.n_samples if self._info.independent else self._info.n_walkers
-        drawn = Drawn.of(found, walkers, effective, changed)
-        return doubts(replace(drawn, moved=moved))
+        return doubts(found, walkers, effective=effective, changed=changed, moved=moved)
 
 
 @dataclass
