@@ -122,7 +122,7 @@ def test_a_phase_of_unknown_length_shows_seconds() -> None:
     with live.working(console):
         progress.begin("matrix", known=False)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "0 s" in shown and templates()["phases"]["matrix"] in shown
+    assert "0:00:00" in shown and templates()["phases"]["matrix"] in shown
 
 
 def test_nothing_on_what_is_neither() -> None:

@@ -16,7 +16,7 @@ from tnvmc.vmc.results import StepRecord
 _EVEN = 0.9  # effective part of the samples of a step below which it is shown
 # Numbers that a narrow terminal has no room for.
 _DROPPED_FIRST = ("worth", "rel.err", "acc", "var/N")
-_BAR, _TIME, _PERCENT = 8, 7, 4  # widths of columns
+_BAR, _TIME = 8, 7  # widths of columns
 _BETWEEN_PICTURES = 0.25  # seconds between two of a notebook
 _FIRST_LINES, _LAST_LINES = 5.0, 80.0  # seconds between lines of a log, twice the last each time
 
@@ -81,9 +81,16 @@ class Bar:
     """
 
     def __init__(self, console: Any, total: float, done: float = 0, *, counts: bool = True) -> None:
-        from rich.progress import Progress
+        from rich import progress
 
-        self._progress = Progress(*_columns(counts), console=console, transient=not counts)
+        self._progress = progress.Progress(
+            progress.MofNCompleteColumn() if counts else progress.TimeElapsedColumn(),
+            progress.BarColumn(bar_width=_BAR),
+            progress.TextColumn("{task.fields[numbers]}"),
+            progress.TimeRemainingColumn(compact=True),
+            console=console,
+            transient=not counts,
+        )
         self._task = self._progress.add_task("", total=total, numbers="")
         self._progress.update(self._task, completed=done)
         self._notebook = bool(console.is_jupyter)
@@ -115,7 +122,7 @@ class Bar:
 
     def _fitting(self, numbers: Sequence[str]) -> str:
         """Numbers in a line that leaves the other columns room; the first is always shown."""
-        count = 2 * len(f"{self._total:.0f}") + 1 if self._counts else _PERCENT
+        count = 2 * len(f"{self._total:.0f}") + 1 if self._counts else _TIME
         room, kept = self._console.width - count - _BAR - _TIME - 3, list(numbers)
         for name in _DROPPED_FIRST:
             if len(" ".join(kept)) > room:
@@ -141,40 +148,19 @@ class Bar:
             self._handle.update(self._progress)
 
 
-def _columns(counts: bool) -> list[Any]:
-    from rich import progress, text
+def _lines(console: Any, begun: bool) -> Callable[[str, float | None], None]:
+    """Make what says what is computed and how far it is, after longer and longer intervals."""
+    interval = _FIRST_LINES
+    due = time.monotonic() + interval if begun else -math.inf
 
-    class Share(progress.TaskProgressColumn):
-        """The share that is done; the seconds that have passed where it is not known."""
+    def show(phase: str, share: float | None) -> None:
+        nonlocal interval, due
+        if (now := time.monotonic()) >= due:
+            told = phase_name(phase) + (f"  {share:.0%}" if share else "")
+            console.print(told, markup=False, soft_wrap=True)
+            due, interval = now + interval, min(2 * interval, _LAST_LINES)
 
-        def render(self, task: progress.Task) -> text.Text:
-            if task.total is None:
-                return text.Text(f"{task.elapsed or 0:.0f} s", style="progress.percentage")
-            return super().render(task)
-
-    number = progress.MofNCompleteColumn() if counts else Share()
-    return [
-        number, progress.BarColumn(bar_width=_BAR), progress.TextColumn("{task.fields[numbers]}"),
-        progress.TimeRemainingColumn(compact=True),
-    ]  # fmt: skip
-
-
-class Lines:
-    """A line that says what is computed and how far it is, after longer and longer intervals."""
-
-    def __init__(self, console: Any, begun: bool = False) -> None:
-        self._console = console
-        self._interval = _FIRST_LINES
-        self._next = time.monotonic() + self._interval if begun else -math.inf
-
-    def show(self, phase: str, share: float | None) -> None:
-        """Print a line if it is time for one."""
-        if (now := time.monotonic()) < self._next:
-            return
-        told = phase_name(phase) + (f"  {share:.0%}" if share else "")
-        self._console.print(told, markup=False, soft_wrap=True)
-        self._next = now + self._interval
-        self._interval = min(2 * self._interval, _LAST_LINES)
+    return show
 
 
 @contextmanager
@@ -206,7 +192,7 @@ def working(console: Any = None, *, begun: bool = False) -> Iterator[None]:
     """
     console = console or console_on(Output(sys.stdout))
     if not can_show(console):
-        with watched(Lines(console, begun).show if _in_logs else None):
+        with watched(_lines(console, begun) if _in_logs else None):
             yield
         return
     present = ""

@@ -41,10 +41,9 @@ class History:
     error: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
-        kept = [not line.get("undone") for line in self.lines]
         arrays = {
             "seconds": np.nan_to_num(self.of("elapsed")),
-            "kept": np.array(kept, dtype=bool),
+            "kept": np.array([not line.get("undone") for line in self.lines], dtype=bool),
             "energy": self.of("energy") / self.n_sites,
             "error": np.nan_to_num(self.of("energy_error")) / self.n_sites,
         }
@@ -59,10 +58,9 @@ class History:
         """What an axis of `distance` is called."""
         if not self.exact:
             return f"energy per site ({self.units} units)"
-        of_energy = "error of the energy"
-        if self.exact_label != "exact":
-            of_energy = f"distance to the {self.exact_label} energy"
-        return f"relative {of_energy}"
+        if self.exact_label == "exact":
+            return "relative error of the energy"
+        return f"relative distance to the {self.exact_label} energy"
 
     def distance(self, energy: Any) -> Any:
         """Relative distance to the known energy, or the energy per site where none is known."""
@@ -155,13 +153,8 @@ class Panel:
     def draw(self, axes: Any, histories: Sequence[History], against: str = "step") -> None:
         """Draw histories against the "step" or the "seconds"."""
         curves = [
-            Curve(
-                history,
-                history.x(against),
-                style.line(number),
-                history.label if len(histories) > 1 else None,
-            )
-            for number, history in enumerate(histories)
+            Curve(each, each.x(against), style.line(k), each.label if len(histories) > 1 else None)
+            for k, each in enumerate(histories)
         ]
         self.fill(axes, curves)
         style.grid(axes)
@@ -222,9 +215,8 @@ def overview(history: History, title: str) -> Any:
 
 
 def _energy(axes: Any, curves: Sequence[Curve]) -> None:
-    """Draw energies with their errors; final ones as points, undone steps as crosses.
-
-    Steps with absurd energies are triangles at the edge of the panel.
+    """Draw energies with their errors; final ones as points, undone steps as crosses, absurd ones
+    as triangles at the edge.
     """
     for curve in curves:
         history, keep = curve.history, curve.history.kept
@@ -254,9 +246,7 @@ def _energy(axes: Any, curves: Sequence[Curve]) -> None:
 
 
 def _known(axes: Any, curves: Sequence[Curve]) -> None:
-    """Draw the known energies; several in the colours of their first runs, and with the names of
-    all.
-    """
+    """Draw the known energies; several in the colours of their first runs, with all names."""
     of_energy: dict[float, list[Curve]] = {}
     for curve in curves:
         if curve.history.exact is not None:

@@ -181,20 +181,17 @@ def mark_beyond(
     axes: Any, x: np.ndarray, values: np.ndarray, colour: str, name: str | None, edge: str = "top"
 ) -> None:
     """Mark steps beyond the axis with triangles at its edge; the legend says how far they are."""
-    if len(x):
-        axes.plot(
-            x, np.full(len(x), float(edge == "top")), "^" if edge == "top" else "v", color=colour,
-            transform=axes.get_xaxis_transform(), ms=5, clip_on=False, label=beyond(values, name),
-        )  # fmt: skip
-
-
-def beyond(values: np.ndarray, name: str | None = None) -> str:
-    """Say how many steps are beyond the axis and how far: "1 step beyond the axis, at 1.6e+22"."""
-    count, largest = len(values), values[np.argmax(np.abs(values))]
+    if not len(x):
+        return
+    largest = values[np.argmax(np.abs(values))]
     told = f"1 step beyond the axis, at {largest:.2g}"
-    if count > 1:
-        told = f"{count} steps beyond the axis, up to {largest:.2g}"
-    return told if name is None else f"{name}: {told}"
+    if len(x) > 1:
+        told = f"{len(x)} steps beyond the axis, up to {largest:.2g}"
+    axes.plot(
+        x, np.full(len(x), float(edge == "top")), "^" if edge == "top" else "v", color=colour,
+        transform=axes.get_xaxis_transform(), ms=5, clip_on=False,
+        label=told if name is None else f"{name}: {told}",
+    )  # fmt: skip
 
 
 def reach(size: Any, error: Any) -> np.ndarray:
