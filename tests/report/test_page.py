@@ -96,7 +96,7 @@ def test_the_page_tells(text: str, expected: str) -> None:
 
 def test_the_data_of_the_page(tmp_path: Path) -> None:
     found = page_data(read_run(write_run(tmp_path / "run")))
-    assert [status for status, _ in found["words"]] == ["warning", "good", "fact"]
+    assert [status for status, _ in found["words"]] == ["warning", "good"]
     assert [value for value, _ in found["headline"]] == [
         "-0.574232(26)", "+1.63(46)e-4", "7.6e-4", "2.3e-3",
     ]  # fmt: skip
@@ -138,7 +138,7 @@ def test_pictures_are_in_the_ink_of_the_page(content: str) -> None:
 def test_an_unfinished_run(tmp_path: Path) -> None:
     run = read_run(write_run(tmp_path / "run", finished=False, measured=False))
     found = page_data(run)
-    assert [status for status, _ in found["words"]] == ["warning", "fact"]
+    assert [status for status, _ in found["words"]] == ["warning"]
     assert len(found["headline"]) == 2 and found["comparison"][0][1] == "at step 12"
     missing = ("total", *TABLES[1:])
     assert all(not found[name] for name in missing)
@@ -182,7 +182,7 @@ def test_only_where_all_is_good_the_page_says_so(
     assert run.result is not None
     run.result["convergence"]["diagnostics"] = [each.as_dict() for each in diagnostics]
     words = page_data(run)["words"]
-    assert [status for status, _ in words] == [*statuses, "fact"]
+    assert [status for status, _ in words] == statuses
     assert (("good", "No check has raised a warning.") in words) == ({*statuses} == {"good"})
 
 

@@ -33,8 +33,7 @@ _MODELS = {
     "shastry_sutherland": "Shastry–Sutherland model",
     "terms": "H",
 }
-_STATUSES = ("error", "warning", "open", "good", "fact")
-"""The worst first; "fact" is a statement that is neither good nor bad."""
+_STATUSES = ("error", "warning", "open", "good")  # the worst first
 _DRAWN = {"chains": "Markov chains", "direct": "direct sampling"}
 
 _ROUNDING = 1e-13
@@ -153,17 +152,10 @@ def _words(run: Run) -> list[tuple[str, str]]:
             text += f", and the measurement is that after {result.get('steps')}, with its settings"
         told.append(("warning", f"the run is not finished: {text}"))
     told += [(str(found.status), sentence(found)) for found in diagnostics_of(result)]
-    energy, (exact, method, known_error) = describe.energy_per_site(run), describe.reference(run)
     if all(status == "good" for status, _ in told):
         told.append(("good", "no check has raised a warning"))
     if run.result is not None and not result.get("convergence"):
         told.append(("open", "convergence in χ was not measured (tnvmc converge)"))
-    if energy is not None and exact:
-        off, error = energy[0] - exact, math.hypot(energy[1], known_error)
-        side = "above" if off >= 0 else "below"
-        sigma = f", {abs(off) / error:.1f} error bars" if error else ""
-        part = short(abs(off / exact))
-        told.append(("fact", f"the energy is {part} {side} the {method} one (relative){sigma}"))
     told.sort(key=lambda line: _STATUSES.index(line[0]))
     return [(status, _capital(text)) for status, text in dict.fromkeys(told)]
 

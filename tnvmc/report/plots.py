@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from tnvmc.report.describe import damage_text
 from tnvmc.report.figures import COMPARED, HISTORIES, NAMES, draw, style
 from tnvmc.report.figures.history import history_of, overview
+from tnvmc.settings.problems import nearest
 from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.run_files import Run, read_run
 from tnvmc.storage.run_folder import disk_errors
@@ -95,8 +95,7 @@ def chosen(text: str, known: Sequence[str], option: str) -> tuple[str, ...]:
     words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
     for word in words:
         if word not in known:
-            near = difflib.get_close_matches(word, known, 1)
-            hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(known)}"
+            hint = nearest(word, known) or f"known are {', '.join(known)}"
             raise PictureError(f"{option} {word}: not known; {hint}")
     if not words:
         raise PictureError(f"{option}: names nothing; known are {', '.join(known)}")

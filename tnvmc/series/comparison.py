@@ -175,16 +175,14 @@ class ComparisonKind(base.SeriesKind):
             "samples": len(run.history) * expansion.samples_per_step(settings.sampler),
         })  # fmt: skip
 
-    def table(
-        self, series: base.Series, rows: Any, left_out: Any, references: Any
-    ) -> base.SeriesTable:
+    def table(self, series: base.Series, rows: Any, left_out: Any, known: Any) -> base.SeriesTable:
         shared = series.details
         content = base.about(series) | {
             "magnetisation": shared.magnetisation,
             "budget": shared.budget.model_dump(exclude_none=True),
             "measured_samples": shared.n_samples,
             "symmetrise": list(shared.symmetrise),
-            "reference": asdict(next(iter(references.values()))),
+            "reference": asdict(next(iter(known.values()))),
         }
         by_energy = tuple(sorted(rows, key=lambda row: row.energy))
         return base.SeriesTable(self, by_energy, left_out, content)

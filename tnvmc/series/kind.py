@@ -191,9 +191,7 @@ class SeriesKind:
         """Give the row of a finished run."""
         raise NotImplementedError
 
-    def table(
-        self, series: Series, rows: Any, left_out: LeftOut, references: Mapping[str, Reference]
-    ) -> SeriesTable:
+    def table(self, series: Series, rows: Any, left_out: LeftOut, known: Any) -> SeriesTable:
         """Put the rows together and judge them by each other."""
         return SeriesTable(self, rows, left_out, about(series))
 

@@ -96,9 +96,7 @@ class ScanKind(base.SeriesKind):
             "observables": {name: value for name, value in found.items() if value is not None},
         })  # fmt: skip
 
-    def table(
-        self, series: base.Series, rows: Any, left_out: Any, references: Any
-    ) -> base.SeriesTable:
+    def table(self, series: base.Series, rows: Any, left_out: Any, known: Any) -> base.SeriesTable:
         key, values = series.details
         section, *names = key.split(".")
         content = base.about(series)

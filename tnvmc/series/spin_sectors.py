@@ -123,9 +123,7 @@ class SectorsKind(base.SeriesKind):
             "overlaps": tuple(result.get("overlaps") or ()),
         })  # fmt: skip
 
-    def table(
-        self, series: base.Series, rows: Any, left_out: Any, references: Any
-    ) -> base.SeriesTable:
+    def table(self, series: base.Series, rows: Any, left_out: Any, known: Any) -> base.SeriesTable:
         first, numbers = next(iter(series.runs)), series.details.numbers
         rows = judged(rows, first, numbers, rotation_invariant(series.operator))
         return base.SeriesTable(self, rows, left_out, base.about(series) | {"first": first})

@@ -35,16 +35,6 @@ class PairCorrelations:
         """True for all sites but the one: (N,)."""
         return np.arange(self.mean.size) != self.site
 
-    @property
-    def clear(self) -> np.ndarray:
-        """True for those that are told from 0: (N,)."""
-        return clear(self.mean, self.error)
-
-    @property
-    def distance(self) -> np.ndarray:
-        """How far each site lies, the shorter way round: (N,)."""
-        return self.places.distances(self.site)
-
 
 def pair_correlations(run: Run, site: int | None = None) -> PairCorrelations:
     """Give the correlation of a site, by default the central one."""
@@ -81,7 +71,7 @@ def draw_correlation_map(axes: Any, found: PairCorrelations) -> None:
     colours = colormaps[style.DIVERGING].with_extremes(bad=on_lattice.NEUTRAL)
     look = {"cmap": colours, "vmin": -largest, "vmax": largest}
     values = coloured(found.mean, np.where(others, found.error, 0.0))
-    unclear = np.flatnonzero(others & ~found.clear)
+    unclear = np.flatnonzero(others & ~clear(found.mean, found.error))
     if places.on_grid:
         rows, columns = places.shape
         cells = axes.pcolormesh(
@@ -106,21 +96,20 @@ def draw_correlation_map(axes: Any, found: PairCorrelations) -> None:
 def draw_decay(axes: Any, found: PairCorrelations) -> None:
     """Draw the size of a correlation against the distance; of what is not told from 0 the limit."""
     style.grid(axes)
+    seen, distance = clear(found.mean, found.error), found.places.distances(found.site)
     for sign, colour, word in ((1, style.VERMILION, "positive"), (-1, style.BLUE, "negative")):
-        at = found.others & found.clear & (sign * found.mean > 0)
+        at = found.others & seen & (sign * found.mean > 0)
         if at.any():
             size = np.abs(found.mean[at])
             axes.errorbar(
-                found.distance[at], size, style.reach(size, found.error[at]), fmt="o", ms=4.5,
+                distance[at], size, style.reach(size, found.error[at]), fmt="o", ms=4.5,
                 color=colour, mfc=colour if sign > 0 else "none", lw=0.9, capsize=1.5, label=word,
             )  # fmt: skip
     limit = on_lattice.CLEAR * found.error
-    at = found.others & ~found.clear & np.isfinite(limit) & (limit > 0)
+    at = found.others & ~seen & np.isfinite(limit) & (limit > 0)
     if at.any():
         word = f"within {on_lattice.CLEAR:g} errors of 0: below"
-        axes.plot(
-            found.distance[at], limit[at], "v", ms=5, mfc="none", color=style.GREY, label=word
-        )
+        axes.plot(distance[at], limit[at], "v", ms=5, mfc="none", color=style.GREY, label=word)
     style.logarithmic(axes, "y")
     axes.set_xlabel("distance r (lattice constants)")
     axes.set_ylabel(f"|{found.label}|")
