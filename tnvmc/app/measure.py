@@ -30,7 +30,7 @@ from tnvmc.sampling import streams
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.sampling.problem import Samples
-from tnvmc.session.observables import description, for_pairs, measured_observables, of_terms
+from tnvmc.session.observables import description, measured_observables, of_terms
 from tnvmc.session.vmc import VMC
 from tnvmc.settings.build import chi_to_measure
 from tnvmc.settings.config import Settings, build_operator
@@ -220,13 +220,12 @@ def _measured(
     method = replace(plan, sampler=sampler).applied(
         replace(vmc.method, problem=problem), point, vmc.state.step
     )
-    fewer = None
-    if asked.pair_samples != 0:
-        # At the chi of the run, which costs less.
-        scheme = problem.ansatz.scheme if asked.chi is None else None
-        fewer = for_pairs(method, n_samples, asked.pair_samples, scheme)
+    # S.S of all pairs at the chi of the run, which costs less.
+    scheme = problem.ansatz.scheme if asked.chi is None else None
     observables = ObservableSet(problem.operator, own)
-    found, blocks = measured_observables(method, point, observables, fewer, reasons)
+    found, blocks = measured_observables(
+        method, point, observables, asked.pair_samples, scheme, reasons
+    )
 
     def record(name: str, chi: int | None) -> Json:
         """How a part was measured."""

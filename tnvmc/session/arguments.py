@@ -188,7 +188,7 @@ def check_sampler(sampler: Samples, ansatz: Ansatz, ranks: Ranks, moves: object)
     chains = sampler if isinstance(sampler, Sampler) else None
     if moves is not None and chains is None:
         kind = type(sampler).__name__
-        raise ValueError(f"VMC: moves are those of Markov chains, a {kind} makes none; leave them")
+        raise ValueError(f"VMC: moves are those of Markov chains, a {kind} makes none; omit them")
     has_walkers = sampler.n_samples is not None  # enumerations have none
     if has_walkers and sampler.n_walkers < ranks.size:
         raise ValueError(

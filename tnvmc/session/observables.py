@@ -169,11 +169,14 @@ def measure_observables(
     own = _checked(vmc, operators)
     if pair_samples is not None:
         pair_samples = whole("measure_observables", "pair_samples", pair_samples, 0)
-    plan = MeasurementPlan(n_samples, chi)
+    plan, step = MeasurementPlan(n_samples, chi), vmc.state.step
     with work_shown(progress):
-        found = _measured(vmc, plan, ObservableSet(vmc.operator, own), pair_samples)
+        method = controlled(vmc.method, vmc.state)
+        point, reasons = measured_iterate(method, vmc.state)
+        method, observables = plan.applied(method, point, step), ObservableSet(vmc.operator, own)
+        found, _ = measured_observables(method, point, observables, pair_samples, reasons=reasons)
     warn_of((Diagnostic.from_dict(each) for each in found["diagnostics"]), "measure_observables")
-    return Observables(finite_or_none(found))
+    return Observables(finite_or_none({**description(vmc.operator), "step": step, **found}))
 
 
 def _checked(vmc: Made, operators: Any) -> tuple[Operator, ...]:
@@ -191,55 +194,38 @@ def _checked(vmc: Made, operators: Any) -> tuple[Operator, ...]:
     return tuple(found)
 
 
-def _measured(
-    vmc: Made, plan: MeasurementPlan, observables: ObservableSet, pair_samples: int | None
-) -> dict[str, Any]:
-    method = controlled(vmc.method, vmc.state)
-    point, diagnostics = measured_iterate(method, vmc.state)
-    method, fewer = plan.applied(method, point, vmc.state.step), None
-    if pair_samples != 0:
-        n_samples = plan.n_samples or method.sampler.n_samples or 0
-        fewer = for_pairs(method, n_samples, pair_samples)
-    found, _ = measured_observables(method, point, observables, fewer, diagnostics)
-    return {**description(vmc.operator), "step": vmc.state.step, **found}
-
-
-def for_pairs(
-    method: Method, n_samples: int, pair_samples: int | None, scheme: Any = None
-) -> Method:
-    """Give the method of what needs the ratios of all pairs, beside others on `n_samples`.
-
-    `pair_samples` are as many by default, and `PAIR_SAMPLES` / N at most.
-    """
-    most = PAIR_SAMPLES // method.problem.operator.n_sites + 1
-    n_pairs = min(n_samples, most) if pair_samples is None else pair_samples
-    n_thin = PAIR_THIN * getattr(method.sampler, "n_thin", 1)
-    problem = method.problem
-    if scheme is not None:
-        problem = replace(problem, ansatz=problem.ansatz.with_scheme(scheme))
-    sampler = method.sampler.for_measurement(n_pairs, n_thin=n_thin)
-    return replace(method, problem=problem, sampler=sampler)
-
-
 def measured_observables(
     method: Method,
     point: Point,
     observables: ObservableSet,
-    fewer: Method | None,
+    pair_samples: int | None,
+    scheme: Any = None,
     reasons: Iterable[Diagnostic] = (),
 ) -> tuple[dict[str, Any], dict[str, Blocks]]:
     """Draw samples, and give what observables.json says of them, and the samples by name.
 
-    `fewer` is the method of S.S of all pairs, measured where it is given; `reasons` say why another
-    point than the last is measured.
+    Args:
+        method: of the energy and of all that is cheap.
+        point: what is measured.
+        observables: what is asked for.
+        pair_samples: of S.S of all pairs: 0 for none; None: `PAIR_SAMPLES` / N at most.
+        scheme: by which those are contracted; None: as all else.
+        reasons: why another point than the last is measured.
     """
     progress.begin("observables")
     every = collect(method, point, observables.every_sample(), streams.OBSERVABLES)
     blocks, energy = dict(every.blocks), every.total.energy(method, point)
-    if fewer is not None and observables.some_samples():
+    problem, chi_of_pairs = method.problem, None
+    if pair_samples != 0 and observables.some_samples():
+        most = PAIR_SAMPLES // problem.operator.n_sites + 1
+        n_pairs = min(method.sampler.n_samples or 0, most) if pair_samples is None else pair_samples
+        n_thin = PAIR_THIN * getattr(method.sampler, "n_thin", 1)
+        ansatz = problem.ansatz if scheme is None else problem.ansatz.with_scheme(scheme)
+        sampler = method.sampler.for_measurement(n_pairs, n_thin=n_thin)
+        fewer = replace(method, problem=replace(problem, ansatz=ansatz), sampler=sampler)
         progress.begin("pairs")
         blocks |= collect(fewer, point, observables.some_samples(), streams.PAIRS).blocks
-    problem = method.problem
+        chi_of_pairs = chi_of(ansatz)
     sector = magnetisation_of(problem.operator, point.configs)
     place = Place(problem.operator, sector, problem.ansatz, tuple(method.orthogonal_to))
     of_energy = (*energy.diagnostics, *of_level((energy.mean, energy.error), place))
@@ -250,8 +236,8 @@ def measured_observables(
         "n_samples": samples.n_samples,
         "pair_samples": 0 if pairs is None else pairs.n_samples,
         "effective_samples": samples.effective_samples,
-        "chi": chi_of(method.problem.ansatz),
-        "pair_chi": None if pairs is None or fewer is None else chi_of(fewer.problem.ansatz),
+        "chi": chi_of(problem.ansatz),
+        "pair_chi": None if pairs is None else chi_of_pairs,
         "diagnostics": [each.as_dict() for each in (*told, *observables.left_out())],
         "energy": {"mean": energy.mean, "error": energy.error},
         "variance": energy.variance,

@@ -160,11 +160,8 @@ def _value(text: str) -> Any:
         return text if _BARE_WORD.fullmatch(text) else None
 
 
-_Path = Sequence[Any]
-
-
 def _problem(
-    error: Any, path: _Path, table: Json, model: type[Section], where: str = ""
+    error: Any, path: Sequence[Any], table: Json, model: type[Section], where: str = ""
 ) -> ConfigProblem:
     """Say what one of pydantic's errors means: go to the table that it is in, then to the key.
 
@@ -172,32 +169,28 @@ def _problem(
     """
     key, *rest = path
     known = SECTIONS if model is Settings else kinds_of(model) if key in _TABLES else {}
-    if model is Settings and key not in known:
-        hint = nearest(key, SECTIONS) or f"known are {', '.join(SECTIONS)}"
-        return ConfigProblem(f"[{key}]", "unknown_section", hint=hint)
     if key not in known:
         return _of_key(error, path, table, model, where)
-    kinds, place = known[key], f"{where}.{key}".lstrip(".")
-    value: Any = table.get(key)
-    if error["type"] == "missing" and not rest:
-        fields = next(iter(kinds.values())).model_fields
-        needed = [name for name, field in fields.items() if field.is_required()]
-        what = ", ".join(needed) or selector(key)
-        return ConfigProblem(f"[{place}]", "missing_section", what)
+    kinds, place, value = known[key], f"{where}.{key}".lstrip("."), table.get(key)
     what = f"a section, [{place}]"
+    if error["type"] == "missing" and not rest:
+        fields = next(iter(kinds.values())).model_fields.items()
+        needed = ", ".join(name for name, field in fields if field.is_required())
+        return ConfigProblem(f"[{place}]", "missing_section", needed or selector(key))
+    if key in REPEATED and not rest:
+        what = f"one table or more, each headed [[{place}]]"
+        return ConfigProblem(place, "not_allowed", what, value)
     if key in REPEATED:
-        if not rest:
-            what = f"one table or more, each headed [[{place}]]"
-            return ConfigProblem(place, "not_allowed", what, value)
         what, number = f"a table, headed [[{place}]]", rest.pop(0)
-        place, value = f"{place}.{number + 1}", value[number]
+        place, value = f"{place}.{number + 1}", value[number]  # type: ignore[index]
     if not isinstance(value, Mapping):
         return ConfigProblem(place, "not_allowed", what, value)
     if len(kinds) == 1:
         return _problem(error, rest, value, kinds[""], place)
-    if not rest:  # of no known kind
-        return _of_value(f"{place}.{selector(key)}", value, [*kinds], f"one of {', '.join(kinds)}")
-    return _problem(error, rest[1:], value, kinds[rest[0]], place)
+    if rest:
+        return _problem(error, rest[1:], value, kinds[rest[0]], place)
+    of_kinds = f"one of {', '.join(kinds)}"  # it is of no known kind
+    return _of_value(f"{place}.{selector(key)}", value, [*kinds], of_kinds)
 
 
 def _of_value(where: str, table: Json, known: Sequence[str], what: str) -> ConfigProblem:
@@ -205,9 +198,8 @@ def _of_value(where: str, table: Json, known: Sequence[str], what: str) -> Confi
     key = where.rsplit(".", 1)[1]
     if key not in table:
         return ConfigProblem(where, "missing", what)
-    value = table[key]
-    hint = nearest(str(value), known) if len(known) > 1 else ""
-    return ConfigProblem(where, "not_allowed", what, value, hint)
+    hint = nearest(str(table[key]), known) if len(known) > 1 else ""
+    return ConfigProblem(where, "not_allowed", what, table[key], hint)
 
 
 def _without_quotes(key: str, given: Any, schema: Json) -> str:
@@ -225,10 +217,13 @@ def _without_quotes(key: str, given: Any, schema: Json) -> str:
 
 
 def _of_key(
-    error: Any, path: _Path, table: Json, model: type[Section], where: str
+    error: Any, path: Sequence[Any], table: Json, model: type[Section], where: str
 ) -> ConfigProblem:
     """Say what is wrong with a key: its value, or that it is not known here, but elsewhere."""
     key, fields, section = str(path[0]), model.model_fields, where.split(".")[0]
+    if not where:
+        hint = nearest(key, SECTIONS) or f"known are {', '.join(SECTIONS)}"
+        return ConfigProblem(f"[{key}]", "unknown_section", hint=hint)
     where = f"{where}.{key}"
     if error["type"] != "extra_forbidden" or len(path) > 1:
         schema = properties(model)[key]
