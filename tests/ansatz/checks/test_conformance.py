@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from tnvmc.ansatz.checks.case import Case
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.checks.sweeps import check_distribution
+from tnvmc.ansatz.generic import amplitude_sweep
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.protocol import MOVE_KINDS, LogAmplitude, Snapshot, SweepInfo, Walkers
 from tnvmc.jacobian.dense import DenseJacobian
@@ -19,7 +21,11 @@ from tnvmc.lattice import square
 
 
 class Sound(PeriodicMPS):
-    """What the broken ones below are derived from."""
+    """What the broken ones below are derived from; its sweep is not its tempered one."""
+
+    def sweep(self, theta: Any, walkers: Any, moves: Any, uniforms: Any) -> Any:
+        psi = partial(self.log_amplitude, theta)
+        return amplitude_sweep(psi, self.local_dim, walkers, moves, uniforms)
 
 
 class Unnormalised(Sound):
