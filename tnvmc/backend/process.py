@@ -225,7 +225,8 @@ def side_by_side(
         futures = [pool.submit(copy_context().run, task, item) for item in items]
     try:
         for future in futures:
-            while wait([future], progress.INTERVAL).not_done:
+            while not future.done():
+                wait([future], progress.INTERVAL)
                 progress.raise_if_stopped()
                 waiting()
             future.result()
