@@ -19,8 +19,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from varbench import NotInVarBench, varbench_row
+
 from tnvmc.app.measure import Asked, measure_run
-from tnvmc.report.varbench import NotInVarBench, varbench_row
 from tnvmc.trust.finished_run import measured_chi
 
 RECORDS = Path(__file__).parent.parent / "records"

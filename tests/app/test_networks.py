@@ -237,7 +237,7 @@ def test_every_command_on_the_run_of_a_network(file: Path, capsys: pytest.Captur
         "stage 1", "stage 2",
     ]  # fmt: skip
     for command in (["show", "run"], ["show", "run/checkpoint.h5"], ["report", "run"],
-                    ["report", "run", "--varbench"], ["plot", "run", "--format", "svg"],
+                    ["plot", "run", "--format", "svg"],
                     ["measure", "run"]):  # fmt: skip
         assert main(command) == 0, command
         shown = capsys.readouterr().out

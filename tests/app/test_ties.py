@@ -145,8 +145,6 @@ def test_no_energy_is_shown_under_the_name_of_another_model(
     run = read_run(folder)
     assert run.config["hamiltonian"]["J"] == 3.0
     assert run.result is None and run.observables is None and run.history == () == run.stages
-    error = complaint(capsys, 2, "report", "one", "--varbench")
-    assert "of another run" in error
     error = complaint(capsys, 2, "plot", "one", "--format", "svg", "--what", "energy")
     assert "of another run" in error
 

@@ -214,18 +214,6 @@ def test_the_verb_writes_one_file_and_replaces_only_its_own(
     assert (run / "mine.html").read_text() == "mine"
 
 
-def test_the_varbench_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = write_run(tmp_path / "run", measured=False)
-    assert main(["report", str(run), "--varbench"]) == 0
-    assert "-36.7508" in capsys.readouterr().out  # 4 x the total energy
-    assert not (run / "report.html").exists()
-    assert main(["report", str(run), "--varbench", "--out", str(tmp_path / "x")]) == 2
-    (run / "result.json").unlink()
-    capsys.readouterr()
-    assert main(["report", str(run), "--varbench"]) == 2
-    assert "no result yet" in capsys.readouterr().err
-
-
 @pytest.mark.usefixtures("page_without_pictures")
 def test_an_extrapolation_without_an_error_is_in_no_table(tmp_path: Path) -> None:
     """A line through two points; what it says is told in words, with the warning that it has no error."""

@@ -190,7 +190,7 @@ def test_a_comparison_is_drawn_again_from_its_runs(
     (left,) = strict_json(Path("moved/comparison.json"))["left_out"]
     assert (left["name"], left["code"]) == (NAMES[0], "run_unfinished")
     assert main(["plot", "moved", "--site", "0"]) == 2
-    assert main(["report", "moved", "--varbench"]) == 2
+    assert main(["report", "moved", "--out", "x.html"]) == 2
     assert capsys.readouterr().err.count("holds a comparison, which has") == 2
 
 

@@ -145,7 +145,7 @@ def test_the_table_is_shown_written_and_drawn_again(
     assert main(["plot", "out", "--format", "svg"]) == 0 and list(Path("out/pictures").iterdir())
     capsys.readouterr()
     for refused in (["plot", "out", "--what", "energy"], ["plot", "out", "--format", "gif"],
-                    ["report", "out", "--varbench"], ["measure", "out"]):  # fmt: skip
+                    ["report", "out", "--out", "x.html"], ["measure", "out"]):  # fmt: skip
         assert main(refused) == 2
         assert capsys.readouterr().err.count("\n") == 1
 

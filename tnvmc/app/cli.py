@@ -242,34 +242,18 @@ def _plot(options: argparse.Namespace) -> None:
     "write a web page with all results of a run, or the table of several runs",
     FOLDER,
     option("--out", metavar="FILE.html", help="default: RUNDIR/report.html"),
-    option("--varbench", action="store_true", help="print the row for the VarBench table instead"),
 )
 def _report(options: argparse.Namespace) -> None:
     from tnvmc.app.series import retabulate_series
-    from tnvmc.report.describe import damage_text
     from tnvmc.report.page import ReportError, write_report
-    from tnvmc.report.varbench import varbench_row
     from tnvmc.series.machine import kind_of_folder
-    from tnvmc.storage.run_files import read_run
 
-    if (kind := kind_of_folder(options.folder)) is not None:
-        if options.varbench or options.out is not None:
-            why = f"holds {kind.title}, which has a table; omit --out and --varbench"
-            raise ReportError(f"{options.folder}: {why}")
-        print(f"written to {' and '.join(map(str, retabulate_series(kind, options.folder)))}")
-        return
-    if not options.varbench:
+    if (kind := kind_of_folder(options.folder)) is None:
         print(f"written to {write_report(options.folder, options.out)}")
         return
     if options.out is not None:
-        raise ReportError("--varbench prints a row and writes no file; omit --out")
-    run = read_run(options.folder)
-    if run.result is None:
-        why = "; ".join(map(damage_text, run.damage)) or "no result yet (result.json)"
-        raise ReportError(f"{run.path}: {why}, so no VarBench row")
-    for damage in run.damage:
-        print(f"tnvmc: {damage_text(damage)}", file=sys.stderr)
-    print(varbench_row(dict(run.result)))
+        raise ReportError(f"{options.folder}: holds {kind.title}, which has a table; omit --out")
+    print(f"written to {' and '.join(map(str, retabulate_series(kind, options.folder)))}")
 
 
 @command(

@@ -3,17 +3,22 @@
 The dataset (https://github.com/varbench/varbench; Wu et al., Science 386, 296 (2024)) holds one
 Markdown file per Hamiltonian with the columns Energy, Sigma, Energy Variance, DOF, Einf, Method,
 Reference: totals in Pauli matrices, with the first coupling as the unit of energy.
+
+    python benchmarks/varbench.py RUNDIR [RUNDIR ...]
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tnvmc.ansatz.neural import NETWORKS
+from tnvmc.storage.run_files import read_run
 from tnvmc.trust.finished_run import final_D, measured_chi
 
 
@@ -137,3 +142,9 @@ def _file(lattice: Mapping[str, Any], n_sites: int) -> str | None:
         return None
     (short, first), (long, second) = sorted(zip((rows, columns), along, strict=True))
     return f"rectangular_{short}x{long}_{first}{second}_{n_sites}"
+
+
+if __name__ == "__main__":
+    for folder in sys.argv[1:]:
+        run = read_run(Path(folder))
+        print(run.result and varbench_row(dict(run.result)) or f"{folder}: no result", end="\n\n")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tnvmc.report.varbench import NotInVarBench, varbench_row
+from benchmarks.varbench import NotInVarBench, varbench_row
 
 HEISENBERG: dict[str, Any] = {
     "energy": -86.907144 / 4,
