@@ -16,7 +16,7 @@ from tnvmc.storage.run_files import read_run
 
 CHI_ENOUGH = {"chi": 9, "largest_chi": 12, "sigmas": 0.1, "per_site": 2e-6, "too_small": []}
 TABLES = (
-    "comparison", "stages", "chi_scan", "double_layer", "extrapolations", "observables"
+    "comparison", "stages", "chi_scan", "double_layer", "observables"
 )  # fmt: skip
 _VOID = {"meta", "br", "link", "path", "use", "rect", "circle", "image", "stop", "clippath"}
 
@@ -101,8 +101,8 @@ def test_the_data_of_the_page(tmp_path: Path) -> None:
         "-0.574232(26)", "+1.63(46)e-4", "7.6e-4", "2.3e-3",
     ]  # fmt: skip
     sizes = {name: {len(row) for row in found[name]} for name in TABLES}
-    assert [len(found[name]) for name in TABLES] == [4, 3, 3, 2, 6, 5]
-    assert list(sizes.values()) == [{5}, {10}, {5}, {4}, {4}, {3}]
+    assert [len(found[name]) for name in TABLES] == [4, 3, 3, 2, 5]
+    assert list(sizes.values()) == [{5}, {10}, {5}, {4}, {3}]
     assert found["double_layer"][1] == ["18", "-0.5742437500", "1e-8", "0.6 s"]
     assert found["chi_scan"][0] == ["6", "-0.574251(26)", "-2.12(25)e-5", "-8.5", "8e-4"]
     assert found["chi_scan"][-1][2:4] == [None, None]
@@ -146,7 +146,7 @@ def test_an_unfinished_run(tmp_path: Path) -> None:
     assert "Warning. The run is not finished: 12 of 40 steps are done." in text
     assert "None are measured; do so with: tnvmc measure" in text
     assert "Chi is left out" in text
-    assert "Stages" not in text and "Extrapolations" not in text
+    assert "Stages" not in text
 
 
 def test_a_damaged_run_says_what_is_damaged(tmp_path: Path) -> None:
@@ -223,8 +223,7 @@ def test_an_extrapolation_without_an_error_is_in_no_table(tmp_path: Path) -> Non
     run.result["convergence"]["variance"]["energy_error"] = None
     found = page_data(run)
     assert len(found["comparison"]) == len(before["comparison"]) - 1
-    ends = [row[0] for row in found["extrapolations"] if row[1] == "extrapolated"]
-    assert ends == ["infinite D"]
+    assert "extrapolated to infinite D" in [row[1] for row in found["comparison"]]
     assert "unknown" not in report_html(run).split("<h2>Optimisation")[0]
 
 

@@ -38,7 +38,11 @@ class Observed:
         if math.isfinite(self.error) or self.extremes is None:
             return _written(self.mean, self.error)
         error = max(error for _, error in self.extremes)
-        return _written(self.mean, 0.0) if error <= _NOTHING else fixed(self.mean, _places(error))
+        if error <= _NOTHING:
+            return _written(self.mean, 0.0)
+        return fixed(
+            self.mean, max(0, 1 - math.floor(math.log10(error))) if error < math.inf else 5
+        )
 
     @property
     def detail(self) -> str:
@@ -57,13 +61,6 @@ def _written(mean: float, error: float) -> str:
     if abs(mean) < _NOTHING and not error > _NOTHING:
         return "0"
     return with_error(mean, 0.0 if error <= _NOTHING else error)
-
-
-def _places(error: float) -> int:
-    """Decimals that an error allows, 5 where there is none."""
-    if not (math.isfinite(error) and error > _NOTHING):
-        return 5
-    return max(0, 1 - math.floor(math.log10(error)))
 
 
 def observed(held: Json) -> Iterator[Observed]:

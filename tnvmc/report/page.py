@@ -101,7 +101,6 @@ def page_data(run: Run) -> dict[str, Any]:
         "stages": _stages(run),
         "chi_scan": _chi_scan(run),
         "double_layer": _double_layer(run),
-        "extrapolations": _extrapolations(run),
         "observables": [
             (row.name.replace("^2", "²"), row.detail.replace("-", "−"), row.value)
             for row in observed(run.observables or {})
@@ -169,17 +168,20 @@ def _comparison(run: Run) -> list[Row]:
     found, (exact, method, known_error) = describe.energy_per_site(run), describe.reference(run)
     if found is None:
         return []
-    n = run.n_sites or 1
-    energies: list[tuple[str, Json]] = [
-        (found[2], {"energy": n * found[0], "energy_error": n * found[1]}),
-        *((f"extrapolated to {towards}", fit) for _, towards, fit in _fits(run) if _has_error(fit)),
-    ]
+    n, fits = run.n_sites or 1, _convergence(run)
+    energies: dict[str, Json] = {
+        found[2]: {"energy": n * found[0], "energy_error": n * found[1]},
+        "extrapolated to zero variance": fits.get("variance") or {},
+        "extrapolated to infinite D": fits.get("bond_dimension") or {},
+    }
     rows: list[Row] = []
-    for source, held in energies:
+    for source, held in energies.items():
+        if None in (held.get("energy"), held.get("energy_error")):  # as a line through two points
+            continue
         relative = in_errors = None
-        if exact and held["energy"] is not None:
+        if exact:
             off = held["energy"] / n - exact
-            error = math.hypot((held["energy_error"] or 0.0) / n, known_error)
+            error = math.hypot(held["energy_error"] / n, known_error)
             relative = signed(off / abs(exact), error / abs(exact))
             in_errors = f"{off / error:+.1f}" if error else None
         rows.append(["this run", source, per_site(held, n), relative, in_errors])
@@ -189,20 +191,8 @@ def _comparison(run: Run) -> list[Row]:
     return rows
 
 
-def _fits(run: Run) -> Iterator[tuple[str, str, Json]]:
-    """Key, name and content of each extrapolation."""
-    for key, towards in (("variance", "zero variance"), ("bond_dimension", "infinite D")):
-        if fit := _convergence(run).get(key):
-            yield key, towards, fit
-
-
 def _convergence(run: Run) -> Json:
     return (run.result or {}).get("convergence") or {}
-
-
-def _has_error(fit: Json) -> bool:
-    """Whether a line has an error: one through two points has none."""
-    return fit.get("energy") is not None and fit.get("energy_error") is not None
 
 
 def _short(held: Json, key: str, n_sites: int | None = 1) -> str | None:
@@ -222,10 +212,8 @@ def _about(run: Run, told: Mapping[str, str]) -> list[tuple[str, str]]:
         "seed": run.setting("run", "seed"),
         "version": result.get("version") and f"tnvmc {result['version']}",
     }
-    numbers = dict(
-        describe.measured_numbers(result, ("n_parameters", "n_samples", *describe.DRAWS))
-    )
-    rows = {**told, **numbers, **more}
+    keys = ("n_parameters", "n_samples", *describe.DRAWS)
+    rows = {**told, **dict(describe.measured_numbers(result, keys)), **more}
     return [(name, str(value)) for name, value in rows.items() if value is not None]
 
 
@@ -234,10 +222,7 @@ def _stages(run: Run) -> list[Row]:
     keys = ("stage", "kind", "stopped", "D", "chi", "n_samples", "steps")
     return [
         [
-            *(
-                _if_known(stage.get(key), lambda value: str(value).replace("_", " "))
-                for key in keys
-            ),
+            *(stage.get(key) and str(stage[key]).replace("_", " ") for key in keys),
             per_site(stage, run.n_sites),
             _short(stage, "variance", run.n_sites),
             _if_known(stage.get("seconds"), duration),
@@ -277,18 +262,6 @@ def _double_layer(run: Run) -> list[Row]:
         ]
         for point in (_convergence(run).get("double_layer") or {}).get("points") or []
     ]
-
-
-def _extrapolations(run: Run) -> list[Row]:
-    """Points and ends of the lines to zero variance and infinite D."""
-    n, rows = run.n_sites, []
-    for key, towards, fit in _fits(run):
-        for point in fit["points"]:
-            label = f"D = {point['D']}" if key == "bond_dimension" else str(point.get("label", ""))
-            rows.append([towards, label, _short(point, "variance", n), per_site(point, n)])
-        if _has_error(fit):
-            rows.append([towards, "extrapolated", None, per_site(fit, n)])
-    return rows
 
 
 def _measured(run: Run) -> Iterator[str]:

@@ -159,7 +159,7 @@ def _sites(axes: Any, observables: Json, places: Places, unit: float) -> None:
     largest = on_lattice.symmetric(mean, error)
     lowest, largest = (0.0, 1.0) if name == "n" else (-largest, largest)
     chosen = colormaps[style.DENSITY if name == "n" else style.DIVERGING]
-    colours = chosen.with_extremes(bad=on_lattice.NEUTRAL)
+    colours = chosen.with_extremes(bad="white")
     dots = axes.scatter(
         *places.xy.T, c=coloured(mean, error), linewidths=0.9, plotnonfinite=True, cmap=colours,
         vmin=lowest, vmax=largest, **look,

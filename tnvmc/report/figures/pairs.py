@@ -68,7 +68,7 @@ def draw_correlation_map(axes: Any, found: PairCorrelations) -> None:
 
     others, places = found.others, found.places
     largest = on_lattice.symmetric(found.mean[others], found.error[others])
-    colours = colormaps[style.DIVERGING].with_extremes(bad=on_lattice.NEUTRAL)
+    colours = colormaps[style.DIVERGING].with_extremes(bad="white")
     look = {"cmap": colours, "vmin": -largest, "vmax": largest}
     values = coloured(found.mean, np.where(others, found.error, 0.0))
     unclear = np.flatnonzero(others & ~clear(found.mean, found.error))

@@ -21,8 +21,6 @@ CLEAR = 2.0
 LEAST_SCALE = 8.0
 """Errors that a scale of colours spans from its middle at least: noise stays pale."""
 
-NEUTRAL = "#ffffff"
-
 
 @dataclass(frozen=True, eq=False)
 class Places:
