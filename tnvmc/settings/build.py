@@ -283,9 +283,10 @@ class QuantumNumbers:
         rearranged sites.
         """
         one, two = self.magnetisation, other.magnetisation
-        if rotations and None not in (one, two) and not any(turns for _, turns in self.characters):
-            return abs(one) <= abs(two) and self.characters.items() <= other.characters.items()  # type: ignore[arg-type]
-        return self.hold(other)
+        inverts = any(inverting for _, inverting in self.characters)
+        if not rotations or one is None or two is None or inverts:
+            return self.hold(other)
+        return abs(one) <= abs(two) and self.characters.items() <= other.characters.items()
 
 
 def quantum_numbers(settings: Settings, operator: Operator) -> QuantumNumbers:
