@@ -66,7 +66,7 @@ def test_a_run_scans_chi_and_converge_replaces_it_and_nothing_else(
     assert "32 samples drawn at chi 6" in shown
     assert [point["chi"] for point in after["convergence"]["chi"]] == [2, 4, 6]
     assert after["convergence"]["double_layer"]["magnetisation"] == 0
-    assert "double layer, sector 2 Sz = 0" in shown
+    assert "energy by the double layer" in shown and "sector 2 Sz = 0" in shown
     for diagnostic in diagnostics_of(after):
         assert line(diagnostic) in shown
     assert {**after, "convergence": 0} == {**before, "convergence": 0}
