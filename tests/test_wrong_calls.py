@@ -18,7 +18,6 @@ from tnvmc import (
     VMC,
     DimerCovering,
     Enumerate,
-    JsonLines,
     Operator,
     PeriodicMPS,
     ProductState,
@@ -152,7 +151,6 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "expect a matrix": (lambda: RUN.expect(np.eye(16)), TypeError, "from_terms"),
     "expect a term": (lambda: RUN.expect(Term((0,), np.eye(2))), TypeError, "from_terms"),
     "run of a number": (lambda: load_run(3), TypeError, "path"),
-    "lines of a number": (lambda: JsonLines(3), TypeError, "path"),
     "checkpoint of a number": (lambda: RUN.save(3), TypeError, "path"),
 }
 

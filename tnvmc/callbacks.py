@@ -1,68 +1,19 @@
-"""Level 8: ready callbacks of `VMC.run`, which write steps down or stop a run.
+"""Level 8: ready callbacks of `VMC.run`, which stop it.
 
->>> from tnvmc import JsonLines, StopAfter, StopOnPlateau
->>> vmc.run(500, [JsonLines("steps.jsonl"), StopOnPlateau(30), StopAfter(3600)])  # doctest: +SKIP
+>>> from tnvmc import StopAfter, StopOnPlateau
+>>> vmc.run(500, [StopOnPlateau(30), StopAfter(3600)])  # doctest: +SKIP
 
 One of your own is a function of a `StepRecord`; where it gives True the run stops after that step.
 """
 
 from __future__ import annotations
 
-import json
 from collections import deque
-from pathlib import Path
 from typing import Any
 
-from tnvmc.backend.arguments import as_path, positive, whole
+from tnvmc.backend.arguments import positive, whole
 from tnvmc.estimate.line_fit import reached
 from tnvmc.vmc.results import StepRecord
-
-
-class JsonLines:
-    """Appends each step to a file, a line of strict JSON each (`StepRecord.as_dict`).
-
-    A file that exists is continued if its last line is of the step before, as by a restored run.
-    Lines have no checksum.
-
-    Args:
-        path: the file; its folder exists.
-
-    Raises:
-        ValueError: (from the run) the file ends with another step, or in the middle of a line.
-    """
-
-    def __init__(self, path: str | Path) -> None:
-        self.path = as_path("JsonLines", path)
-        self._last: int | None = None
-
-    def __call__(self, record: StepRecord) -> None:
-        """Append a step."""
-        if self._last is None or record.step != self._last + 1:
-            self._check(record.step)
-        line = json.dumps(record.as_dict(), allow_nan=False) + "\n"
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(line)
-        self._last = record.step
-
-    def _check(self, step: int) -> None:
-        """Refuse a file whose lines this step does not follow."""
-        if not self.path.exists() or not self.path.stat().st_size:
-            return
-        text = self.path.read_text(encoding="utf-8", errors="replace")
-        line = text.splitlines()[-1] + ("" if text.endswith("\n") else " ...")
-        try:
-            last = int(json.loads(line)["step"])
-        except (ValueError, KeyError, TypeError):
-            raise ValueError(
-                f"{self.path}: its last line is not that of a step ({line[:60]!r}); a process may "
-                "have been killed while it wrote: take that line away, or write to another file"
-            ) from None
-        if last + 1 != step:
-            raise ValueError(
-                f"{self.path}: ends with step {last}, and step {step} does not follow it; it is "
-                "of another run, or of steps after the checkpoint: write to another file, or take "
-                f"away the lines from step {step} on"
-            )
 
 
 class StopOnPlateau:
