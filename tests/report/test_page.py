@@ -83,7 +83,6 @@ def text(content: str) -> str:
         "−0.57744(38)",  # infinite D
         "0.2331(20)",  # M^2
         "at q = (π, π) 3.729(10)",
-        "All 24 bond energies",
         "left half",
         'boundary = "open"',
         "tnvmc run config.toml --out again",
