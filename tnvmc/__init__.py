@@ -36,7 +36,7 @@ _NAMES_OF = {
     "tnvmc.ansatz.jastrow": ("Jastrow",),
     "tnvmc.ansatz.load_state": ("from_quimb", "load_state"),
     "tnvmc.ansatz.mps": ("MPS", "PeriodicMPS"),
-    "tnvmc.ansatz.product": ("DimerCovering", "ProductState"),
+    "tnvmc.ansatz.product": ("ProductState",),
     "tnvmc.ansatz.wrappers.product_of_states": ("ProductOfStates",),
     "tnvmc.ansatz.wrappers.symmetrised": ("Symmetrised",),
     "tnvmc.contraction.schemes": ("SRC", "Exact", "ZipUp"),

@@ -12,7 +12,7 @@ from tnvmc.ansatz.initial import initial_parameters
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.peps.starts.other_sizes import cut_to, grown
 from tnvmc.ansatz.peps.state import PEPS
-from tnvmc.ansatz.product import DimerCovering, ProductState
+from tnvmc.ansatz.product import ProductState
 from tnvmc.contraction.schemes import Exact
 from tnvmc.lattice import chain, from_bonds, square, triangular
 from tnvmc.operators.models import heisenberg
@@ -49,12 +49,10 @@ def test_energies_of_the_starts() -> None:
 @pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
 def test_types_and_shapes(dtype: str) -> None:
     lattice = OPERATOR.lattice
-    pairs = ((0, 1), (2, 5), (3, 4))
     for ansatz in (
         peps(3, dtype),
         PeriodicMPS(lattice, 2, dtype),
         ProductState(lattice, dtype=dtype),
-        DimerCovering(lattice, pairs, dtype=dtype),
     ):
         theta = initial_parameters(ansatz, OPERATOR, 1, "random")
         assert theta.shape == (ansatz.n_params,)

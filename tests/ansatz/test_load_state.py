@@ -11,7 +11,6 @@ import pytest
 from tnvmc import (
     PEPS,
     VMC,
-    DimerCovering,
     Enumerate,
     GenericAnsatz,
     LogAmplitude,
@@ -32,7 +31,6 @@ STATES: dict[str, GenericAnsatz] = {
     "ring": PeriodicMPS(chain(4, "periodic"), 3, "complex128"),
     "spin 1": PeriodicMPS(chain(4), 2, local_dim=3),
     "product": ProductState(GRAPH, dtype="complex128"),
-    "dimers": DimerCovering(square(2, 2), ((0, 2), (1, 3))),
 }
 
 
@@ -80,7 +78,7 @@ def test_a_peps_comes_back_too(tmp_path: Path) -> None:
 
 def test_a_saved_state_begins_a_run(tmp_path: Path) -> None:
     operator = heisenberg(square(2, 2))
-    state = DimerCovering(operator.lattice, ((0, 2), (1, 3)))
+    state = ProductState(operator.lattice)
     theta = state.random(0)
     state.save(tmp_path / "state.h5", theta)
     assert np.array_equal(
@@ -117,10 +115,6 @@ def test_a_file_of_another_psi_is_refused(tmp_path: Path) -> None:
         Jastrow(square(1, 4)).load_theta(path)
     with pytest.raises(StateFileError, match="ansatz Jastrow"):
         ProductState(square(2, 2)).load_theta(path)
-    other = DimerCovering(square(2, 2), ((0, 1), (2, 3)))
-    STATES["dimers"].save(tmp_path / "dimers.h5", STATES["dimers"].random(0))
-    with pytest.raises(StateFileError, match="another psi"):
-        other.load_theta(tmp_path / "dimers.h5")
     path.write_bytes(path.read_bytes()[:-40] + b"x" + path.read_bytes()[-39:])
     with pytest.raises(StateFileError, match="damaged|checksum"):
         state.load_theta(path)

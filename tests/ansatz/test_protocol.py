@@ -12,7 +12,7 @@ import pytest
 
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
-from tnvmc.ansatz.product import DimerCovering, ProductState
+from tnvmc.ansatz.product import ProductState
 from tnvmc.ansatz.protocol import (
     Ansatz,
     Execution,
@@ -52,7 +52,6 @@ MADE_BY = {
     "peps": lambda: PEPS(LATTICE, 2),
     "mps": lambda: PeriodicMPS(LATTICE, 2),
     "product": lambda: ProductState(LATTICE),
-    "dimers": lambda: DimerCovering(LATTICE, ((0, 1), (2, 3))),
     "rbm": lambda: network("rbm"),
     "made": lambda: network("made"),
     "symmetrised peps": lambda: Symmetrised(PEPS(LATTICE, 2), GROUP),
@@ -63,7 +62,6 @@ EXPECTED = {
     "peps": {"drawn", "tempered", "truncated", "starts"},
     "mps": {"tempered", "starts"},
     "product": {"tempered", "starts"},
-    "dimers": {"tempered", "starts"},
     "rbm": {"tempered", "starts", "walks"},
     "made": {"drawn", "tempered", "starts", "walks"},
     "symmetrised peps": {"truncated", "starts"},

@@ -19,7 +19,6 @@ from tnvmc import (
     VMC,
     Adam,
     Cosine,
-    DimerCovering,
     DirectSampler,
     Enumerate,
     Exact,
@@ -265,9 +264,6 @@ DESCRIBED: dict[str, Callable[[], VMC]] = {
         heisenberg(RINGS), PEPS(RINGS, 2, bonds="periodic"), FEW, learning_rate=0.1
     ),
     "product": lambda: VMC(H, ProductState(H.lattice), FEW, Adam(), learning_rate=0.01),
-    "dimer": lambda: VMC(
-        H, DimerCovering(H.lattice, ((0, 3), (1, 4), (2, 5))), FEW, learning_rate=0.1
-    ),
     "MPS": lambda: VMC(tfim(chain(6), h=0.5), MPS(chain(6), 2), FEW, SR(memory=0.5)),
     "ring": lambda: VMC(tfim(chain(6, "periodic")), MPS(chain(6, "periodic"), 2), FEW),
     "direct": lambda: VMC(H, PEPS(H.lattice, 2), DirectSampler(16, threads=1)),

@@ -116,8 +116,6 @@ def test_the_last_stage_and_other_states_in_the_method() -> None:
     summed = changed(ansatz={"kind": "peps", "D": 4, **odd}, measure={"chi": 16})
     told = "(D = 4, chi = 16, symmetrised: spin, spin inversion: -1)"
     assert told in parsed(summed)[1]["Method"]
-    dimers = changed(ansatz={"kind": "dimer"}, measure={})
-    assert parsed(dimers)[1]["Method"] == "dimer, VMC, tnvmc 0.1.0"
     ring = changed(ansatz={"kind": "periodic_mps", "D": 8}, measure={})
     assert parsed(ring)[1]["Method"] == "periodic MPS (D = 8), VMC, tnvmc 0.1.0"
 

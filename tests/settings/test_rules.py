@@ -46,7 +46,6 @@ def data(
         ("cnn", "contraction.scheme=src", ("contraction.scheme", "conflict")),
         ("cnn", "measure.chi=4", ("measure.chi", "conflict")),
         ("cnn", "sampler.kind=direct", ("sampler.kind", "conflict", "direct")),
-        ("dimer", "sampler.kind=direct", ("sampler.kind", "conflict", "direct")),
         ("product", "contraction.chi=4", ("contraction.chi", "conflict")),
         ("product", "ansatz.D=2", ("ansatz.D", "foreign_key")),
         ("rnn", "ansatz.init=simple_update", ("ansatz.init", "not_allowed", "simple_update")),

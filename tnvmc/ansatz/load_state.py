@@ -14,7 +14,7 @@ from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.ansatz.peps.sharing import sharing_in
 from tnvmc.ansatz.peps.state import PEPS
-from tnvmc.ansatz.product import DimerCovering, ProductState
+from tnvmc.ansatz.product import ProductState
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.backend.arguments import as_path
@@ -24,7 +24,7 @@ from tnvmc.operators.foreign import hamiltonian_of, is_hamiltonian
 from tnvmc.operators.term import NonHermitian, Operator
 from tnvmc.storage.hdf5 import StateFileError, attribute, opened, parameters_in
 
-_PLAIN = {kind.__name__: kind for kind in (PeriodicMPS, ProductState, DimerCovering, Jastrow)}
+_PLAIN = {kind.__name__: kind for kind in (PeriodicMPS, ProductState, Jastrow)}
 
 
 def load_state(path: str | Path) -> tuple[Ansatz, np.ndarray]:
@@ -33,7 +33,7 @@ def load_state(path: str | Path) -> tuple[Ansatz, np.ndarray]:
     >>> ansatz, theta = tnvmc.load_state("state.h5")  # doctest: +SKIP
     >>> vmc = VMC(hamiltonian, ansatz, theta=theta)  # doctest: +SKIP
 
-    A PEPS (from a checkpoint too), `PeriodicMPS`, `ProductState`, `DimerCovering`, `Jastrow`, the
+    A PEPS (from a checkpoint too), `PeriodicMPS`, `ProductState`, `Jastrow`, the
     networks of `tnvmc.ansatz.neural`, with their signs and symmetries, and `ProductOfStates` of
     these.
 

@@ -35,7 +35,7 @@ class _Ansatz(Section):
     is_autoregressive: ClassVar[bool] = False
     has_bonds: ClassVar[bool] = False  # a bond dimension D
     kind: str
-    """`mps` needs a lattice of one row; `product` and `dimer` have no bond dimension. `product` is
+    """`mps` needs a lattice of one row; `product` has no bond dimension. `product` is
     one of single sites, `product_of_states` of two wave functions."""
     dtype: Literal["float64", "float32", "complex128", "complex64"] | None = None
     """Type of the parameters and of all contractions. Default: `float64`, or `complex128` if the
@@ -128,13 +128,6 @@ class ProductSettings(_WithoutBonds):
     init: Start = "product"
 
 
-class DimerSettings(ProductSettings):
-    """Products of states of two sites."""
-
-    kind: Literal["dimer"] = "dimer"  # type: ignore[assignment]
-    init: Start = "random"
-
-
 class NetworkSettings(_WithoutBonds):
     """What all networks take; the other keys are arguments of the network."""
 
@@ -201,7 +194,7 @@ class JastrowSettings(_WithoutBonds):
 
 
 _SECOND = (
-    PeriodicMPSSettings, ProductSettings, DimerSettings, JastrowSettings,
+    PeriodicMPSSettings, ProductSettings, JastrowSettings,
     *(_network(kind, network) for kind, network in NETWORKS.items()),
 )  # fmt: skip
 

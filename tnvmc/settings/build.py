@@ -14,7 +14,7 @@ from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.neural import NETWORKS, PACKAGES
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.peps.symmetries import sharing
-from tnvmc.ansatz.product import DimerCovering, ProductState, pairs_of
+from tnvmc.ansatz.product import ProductState
 from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
@@ -117,8 +117,6 @@ def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
     match ansatz.kind:
         case "jastrow":
             return Jastrow(lattice, dtype=dtype, local_dim=local_dim)
-        case "dimer":
-            return DimerCovering(lattice, pairs_of(lattice), local_dim, dtype)
         case "product":
             return ProductState(lattice, local_dim, dtype)
         case "periodic_mps":

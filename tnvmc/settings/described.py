@@ -50,7 +50,7 @@ _FROM_THE_FILE = (
 
 _STATES = {
     "PEPS": "peps", "PeriodicMPS": "periodic_mps", "ProductState": "product",
-    "DimerCovering": "dimer", "Jastrow": "jastrow",
+    "Jastrow": "jastrow",
 }  # fmt: skip
 
 

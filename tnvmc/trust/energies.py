@@ -178,7 +178,7 @@ def above_exact(
 
 def _lacks(ansatz: Ansatz) -> str:
     """Give what has more parameters than a state: a larger "D" or "ansatz", or another "kind"."""
-    if kind_in(ansatz.description()) in ("ProductState", "DimerCovering"):
+    if kind_in(ansatz.description()) == "ProductState":
         return "kind"
     return "D" if getattr(ansatz, "D", None) else "ansatz"
 

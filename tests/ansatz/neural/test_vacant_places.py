@@ -9,10 +9,9 @@ import pytest
 
 pytest.importorskip("flax")
 
-from tnvmc import DimerCovering, FlaxAnsatz, ProductState, check_ansatz
+from tnvmc import FlaxAnsatz, ProductState, check_ansatz
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.ansatz.neural.autoregressive import snake
-from tnvmc.ansatz.product import pairs_of
 from tnvmc.lattice import kagome
 
 LATTICE = kagome(3, 3)
@@ -48,6 +47,3 @@ def test_a_snake_skips_vacant_places() -> None:
 def test_products() -> None:
     product = ProductState(LATTICE)
     check_ansatz(product, np.random.default_rng(0).normal(size=product.n_params))
-    with pytest.raises(ValueError, match="vacant"):
-        pairs_of(LATTICE)
-    DimerCovering(LATTICE, ((0, 1), (2, 4), (3, 5), (6, 7)))

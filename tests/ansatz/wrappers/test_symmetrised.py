@@ -17,7 +17,7 @@ from tnvmc.ansatz.initial import initial_parameters
 from tnvmc.ansatz.metropolis import local_states, replaced
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
-from tnvmc.ansatz.product import DimerCovering
+from tnvmc.ansatz.product import ProductState
 from tnvmc.ansatz.wrappers.images import moved_patch, moved_table
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
@@ -283,14 +283,14 @@ def test_scheme_and_hints_pass_through() -> None:
 
 
 def test_an_image_where_psi_vanishes_still_counts() -> None:
-    """Singlets on two bonds: psi is 0 at most images, its symmetrised state is the ground state."""
+    """A Neel state: psi is 0 at half of the images, and E = -1 of four antiparallel bonds."""
     operator = heisenberg(square(2, 2))
-    dimers = DimerCovering(operator.lattice, ((0, 1), (2, 3)))
-    state = Symmetrised(dimers, symmetry_group(operator, ["point"]))
-    theta = dimers.singlets()
+    neel = ProductState(operator.lattice)
+    state = Symmetrised(neel, symmetry_group(operator, ["point"]))
+    theta = neel.basis_state([0, 1, 1, 0])
     snapshot = enumerated(state, theta, operator, jacobian=False)
     energy = exact_estimate(local_energy(operator, snapshot), snapshot.weight)
-    assert abs(energy.mean + 2) < 1e-12
+    assert abs(energy.mean + 1) < 1e-12
     with pytest.raises(ValueError, match="Add a little noise"):
         enumerated(state, theta, operator)
 
