@@ -50,6 +50,8 @@ def real(
     where: str, name: str, value: Any, least: float = -math.inf, most: float = math.inf
 ) -> float:
     """Give back a finite number within the limits as float; ValueError otherwise."""
+    if getattr(value, "ndim", 1) == 0:  # NumPy's, an array of one number too
+        value = value.item()
     if not _is_number(value, Real) or not math.isfinite(value):
         raise ValueError(f"{where}: {name} must be a finite number, got {shortly(value)}")
     if not least <= value <= most:

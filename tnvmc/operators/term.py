@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tnvmc.backend.arguments import refuse, set_whole
+from tnvmc.backend.arguments import is_listed, refuse, set_whole
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
 from tnvmc.operators.arithmetic import (
@@ -110,8 +110,13 @@ class Operator(Arithmetic):
     def _of_terms(
         cls, lattice: Lattice, terms: Iterable[Any], local_dim: int, units: str, name: str
     ) -> Operator:
-        made = tuple(Term(tuple(sites), matrix) for sites, matrix in terms)
-        return cls(lattice, made, local_dim, units, name)
+        made = []
+        for each in terms:
+            if not is_listed(each) or len(each) != 2:
+                hint = "Operator(lattice, terms) takes Terms"
+                raise refuse("from_terms", "each term", each, "a pair (sites, matrix)", hint)
+            made.append(Term(tuple(each[0]), each[1]))
+        return cls(lattice, tuple(made), local_dim, units, name)
 
     @cached_property
     def n_sites(self) -> int:
