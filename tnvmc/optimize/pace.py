@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from tnvmc.backend.arguments import positive
 from tnvmc.backend.namespace import array_namespace
@@ -37,11 +37,6 @@ class Paced(Rule):
     the correlation of the local energies with what the last direction makes of them.  Reports both
     as `paced_rate` and `correlation`.
 
-    Reports the slope Re(F^dagger d) along the last direction twice: `expected_slope`, from the
-    samples that gave the direction, and `confirmed_slope`, with an error, from new samples where it
-    has led to.  They differ by noise that d has followed and by curvature; `trust.steps` tells them
-    apart.  Both are of energies that are not clipped, whatever `clip` of the rule says.
-
     Raises ValueError or TypeError for settings that are not positive numbers.
     """
 
@@ -55,9 +50,9 @@ class Paced(Rule):
             positive("Paced", name, getattr(self, name))
 
     def init(self, theta: Array) -> RuleState:
-        """State of the rule, the rate, the last direction and the slope that it was made with."""
+        """State of the rule, the rate and the last direction."""
         last = array_namespace(theta).zeros_like(theta)
-        return {**_named(self.rule.init(theta)), "rate": self.rate, "last": last, "expected": 0.0}
+        return {**_named(self.rule.init(theta)), "rate": self.rate, "last": last}
 
     def direction(
         self,
@@ -73,17 +68,12 @@ class Paced(Rule):
             theta, jacobian, local_energy, weight, _of_rule(state), uniforms_key
         )
         problem = least_squares(theta, jacobian, local_energy, weight)
-        correlation, confirmed, error = along(problem, state["last"])
-        if _all_equal(problem.target, local_energy):
-            correlation = 0.0
+        correlation = 0.0
+        if not _all_equal(problem.target, local_energy):
+            correlation = correlation_along(problem, state["last"])
         rate = min(self.largest, float(state["rate"]) * math.exp(self.gain * correlation))
         info = {**info, "paced_rate": rate, "correlation": correlation}
-        if (expected := float(state["expected"])) > 0:
-            info |= {"expected_slope": expected, "confirmed_slope": confirmed}
-            info["confirmed_slope_error"] = error
-        expected = along(problem, found).slope
-        kept = {"rate": rate, "last": found, "expected": expected}
-        return rate * found, {**_named(after), **kept}, info
+        return rate * found, {**_named(after), "rate": rate, "last": found}, info
 
     def averaged(self, most: int) -> Paced:
         """With the rule averaged."""
@@ -123,21 +113,14 @@ def _all_equal(target: Array, local_energy: Array) -> bool:
 _ROUNDING = 1e-12  # of the largest local energy, which is a sum of hundreds of terms
 
 
-class Along(NamedTuple):
-    """What samples say of a direction."""
+def correlation_along(problem: LeastSquares, direction: Array) -> float:
+    """Correlate e with A d over the samples for d (P,); 0 where one of them is constant.
 
-    correlation: float  #: of e with A d over the samples; 0 where one of them is constant
-    slope: float  #: Re(F^dagger d) = Re(e^dagger A d)
-    slope_error: float  #: as if the samples were independent
-
-
-def along(problem: LeastSquares, direction: Array) -> Along:
-    """Give the slope of the energy along a direction (P,).  Cost: one product with A."""
+    Cost: one product with A.
+    """
     xp = array_namespace(direction)
     predicted, target = problem.matrix.apply(direction), problem.target
     size = math.sqrt(float(xp.sum(xp.abs(predicted) ** 2)) * float(xp.sum(xp.abs(target) ** 2)))
     rows = xp.reshape(xp.real(xp.conj(target) * predicted), (problem.matrix.parts, -1))
-    each = xp.sum(rows, axis=0)
-    slope = float(xp.sum(each))
-    error = float(xp.sqrt(xp.sum((each - problem.matrix.weight * slope) ** 2)))
-    return Along(slope / size if size > 0 else 0.0, slope, error)
+    slope = float(xp.sum(xp.sum(rows, axis=0)))
+    return slope / size if size > 0 else 0.0

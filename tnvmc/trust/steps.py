@@ -1,11 +1,9 @@
-"""What the steps of an optimisation tell: extrapolated energies, noise, instability."""
+"""What the steps of an optimisation tell: extrapolated energies, instability."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from itertools import pairwise
+from dataclasses import asdict
 from typing import Any
 
 from tnvmc.estimate.diagnostic import Diagnostic
@@ -27,10 +25,6 @@ FEWEST_STEPS, UNSTABLE = 8, 0.25
 
 _BENT = 5.0
 """chi^2 per degree of freedom from which points do not lie on a line, whatever the error says."""
-
-_FEWEST_UPDATES = 5
-_ENOUGH, _VAGUE = 0.15, 0.5
-"""Errors of a share of noise: where no more steps are taken for it, and that it has at most."""
 
 
 def of_last_stage(history: Sequence[Json]) -> list[Json]:
@@ -108,92 +102,3 @@ def zero_variance(history: Sequence[Json]) -> tuple[Line | None, tuple[Diagnosti
 
 def _not_shown(reason: str, **values: float) -> tuple[None, tuple[Diagnostic, ...]]:
     return None, (Diagnostic("variance_line_not_shown", "open", {"reason": reason, **values}),)
-
-
-@dataclass(frozen=True)
-class NoiseShare:
-    """How much of what some steps expected was noise, and its error."""
-
-    first: int  #: place of the first step in the history
-    last: int  #: of the one that its last update has led to
-    share: float
-    error: float
-
-
-def noise_shares(history: Sequence[Json]) -> list[NoiseShare]:
-    """Give the part of the slopes that steps expected which is not in the energy.
-
-    A step expects the energy to fall by 2 x per unit of learning rate, with x the slope that its
-    own samples, which have chosen the direction, give to it (`optimize.pace.Paced`); s is the slope
-    that it has, so that 1 - s / x is noise.  New samples give the slope y at the end of the step,
-    of length eta, where curvature has made it smaller: with that, and the energies of both ends, E
-    - E' = eta (s + y) to third order in eta.  So -(E + sum eta y) against sum eta x over steps is a
-    line of slope s / x, which needs no sample that has chosen a direction.  (y / x alone says
-    little: a rate that follows it makes it 0 whatever the noise.)
-
-    Each share is of five steps or of as many as bring its error down to 0.15; those that end with
-    more than 0.5 are left out.  The error is that of the energies, or of the scatter about the
-    line, and of y.  Steps can be too long for third order, at the beginning from a random state: a
-    share is then too small.  It is left out where it is 2 errors below 0, which no share is.
-
-    Args:
-        history: lines of history.jsonl.
-
-    Returns:
-        Shares in the order of the steps; none of rules without `Paced`.  None spans an undone step
-        or two stages.
-    """
-    found: list[NoiseShare] = []
-    for places in _chains(history):
-        expected, left, variance = _summed(history, places)
-        errors = [history[place]["energy_error"] for place in places]
-        begin, last = 0, len(places) - 1
-        for end in range(_FEWEST_UPDATES, len(places)):
-            if end - begin < _FEWEST_UPDATES:
-                continue
-            own = slice(begin, end + 1)
-            line = fit_line(expected[own], left[own], errors[own])
-            of_slopes = math.sqrt(variance[end] - variance[begin])
-            error = math.hypot(line.slope_error, of_slopes / (expected[end] - expected[begin]))
-            if error <= _ENOUGH or end == last and error <= _VAGUE:
-                found.append(NoiseShare(places[begin], places[end], 1 - line.slope, error))
-                begin = end
-    return [each for each in found if each.share > -2 * each.error]
-
-
-def _chains(history: Sequence[Json]) -> list[list[int]]:
-    """Places of steps each of which has confirmed the update of the one before."""
-    chains: list[list[int]] = []
-    before: Json | None = None
-    for place, line in enumerate(history):
-        known = not line.get("undone") and line.get("energy_error") is not None
-        told = line.get("optimizer") or {}
-        slopes = told.get("expected_slope") and told.get("confirmed_slope") is not None
-        goes_on = known and slopes and before is not None
-        if goes_on and before is not None and before.get("stage") == line.get("stage"):
-            chains[-1].append(place)
-        elif known:
-            chains.append([place])
-        before = line if known else None
-    return chains
-
-
-def _summed(
-    history: Sequence[Json], places: Sequence[int]
-) -> tuple[list[float], list[float], list[float]]:
-    """Sums of eta x up to each step of a chain, -(E + sum of eta y), and its variance."""
-    expected, confirmed, variance = [0.0], [0.0], [0.0]
-    for before, place in pairwise(places):
-        length, told = _length(history[before]), history[place]["optimizer"]
-        expected.append(expected[-1] + length * told["expected_slope"])
-        confirmed.append(confirmed[-1] + length * told["confirmed_slope"])
-        error = told.get("confirmed_slope_error") or 0.0
-        variance.append(variance[-1] + (length * error) ** 2)
-    energies = [history[place]["energy"] for place in places]
-    return expected, [-(e + c) for e, c in zip(energies, confirmed, strict=True)], variance
-
-
-def _length(line: Json) -> float:
-    """By what the direction of a step was multiplied."""
-    shortened = (d["values"] for d in line["diagnostics"] if d["code"] == "step_shortened")
-    return float(line["learning_rate"]) * float(next(shortened, {"factor": 1.0})["factor"])

@@ -19,7 +19,7 @@ from tnvmc.report.figures.history import (
     mark_stages,
 )
 from tnvmc.shown import sentence, with_error
-from tnvmc.trust.steps import noise_shares, zero_variance
+from tnvmc.trust.steps import zero_variance
 
 NAME = "convergence"
 
@@ -27,7 +27,7 @@ NAME = "convergence"
 def draw_convergence(histories: Sequence[History], against: str | None = None) -> Any:
     """Draw panels that share the seconds, or the "step", as abscissa, where they have data.
 
-    The energy and the line to zero variance; the share of noise in the steps; effective samples;
+    The energy and the line to zero variance; effective samples;
     the power of |psi|^2 they were drawn from; the learning rate.
     """
     if not histories:
@@ -82,22 +82,6 @@ def _energy(axes: Any, curves: Sequence[Curve]) -> None:
     axes.set_ylim(low, high)
 
 
-def _noise(axes: Any, curves: Sequence[Curve]) -> None:
-    """Draw the shares of noise with their errors, over the steps that each is of."""
-    drawn: list[float] = [0.0, 1.0]
-    for curve in curves:
-        found = noise_shares(curve.history.lines)
-        middle = [0.5 * (curve.x[each.first] + curve.x[each.last]) for each in found]
-        half = [0.5 * (curve.x[each.last] - curve.x[each.first]) for each in found]
-        shares, errors = [each.share for each in found], [each.error for each in found]
-        axes.errorbar(
-            middle, shares, errors, half, fmt="o", ms=4, lw=1.1, color=curve.line["color"]
-        )
-        drawn += shares
-    axes.axhline(1, color=style.INK, lw=0.8, ls=":")
-    axes.set_ylim(min(drawn) - 0.15, max(drawn) + 0.15)
-
-
 def _varies(rates: np.ndarray) -> bool:
     """Tell whether the learning rate is more than one number of the settings."""
     return len({*rates[np.isfinite(rates)]}) > 1
@@ -105,10 +89,6 @@ def _varies(rates: np.ndarray) -> bool:
 
 _PANELS = (
     Panel(_energy, PANELS["energy"].label),
-    Panel(
-        _noise, lambda history: "share of noise",
-        is_known=lambda history: bool(noise_shares(history.lines)),
-    ),
     column("effective_samples", "effective\nsamples", limits=(0, None)),
     column(
         "power", r"power of $|\psi|^2$", limits=(0, 1.05),
