@@ -86,10 +86,7 @@ class Case:
         off = to_host(log_abs).astype(float) - to_host(drawn.amplitude.log_abs)
         weight = np.exp(2 * (off - off.mean()))
         weight /= weight.mean()
-        return {
-            "single": self._shift(weight, rounded, exact),
-            "ln psi": (float(off.std()), 0.0),
-        }
+        return {"single": self._shift(weight, rounded, exact), "ln psi": (float(off.std()), 0.0)}
 
     def _shift(self, weight: Any, values: Any, exact: Any) -> tuple[float, float]:
         mean = float(weight @ values) / weight.size

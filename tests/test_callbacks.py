@@ -10,15 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tnvmc import (
-    PEPS,
-    VMC,
-    Enumerate,
-    StopAfter,
-    StopOnPlateau,
-    heisenberg,
-    square,
-)
+from tnvmc import PEPS, VMC, Enumerate, StopAfter, StopOnPlateau, heisenberg, square
 from tnvmc.vmc.results import StepRecord
 
 OPERATOR = heisenberg(square(2, 2))

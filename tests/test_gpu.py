@@ -91,10 +91,7 @@ def _rbm(operator: Any, dtype: str = "float64") -> Any:
     return build_ansatz(complete(validate(data)), operator)
 
 
-SAMPLERS = [
-    Sampler(48, 96),
-    Sampler(48, 96, power=0.5),
-]
+SAMPLERS = [Sampler(48, 96), Sampler(48, 96, power=0.5)]
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])

@@ -89,11 +89,7 @@ class ExactResult(Shown):
 
 
 def exact_ground_state(
-    operator: Operator,
-    sector: Sector = "auto",
-    *,
-    gap: bool = False,
-    vector: bool = False,
+    operator: Operator, sector: Sector = "auto", *, gap: bool = False, vector: bool = False
 ) -> ExactResult:
     """Compute the lowest energy of an operator, to 1e-12 relative unless levels lie very close.
 

@@ -22,12 +22,7 @@ from tnvmc.ansatz.generic import (
     replacement_ratios,
 )
 from tnvmc.ansatz.initial import initial_parameters
-from tnvmc.ansatz.metropolis import (
-    acceptance,
-    amplitude_ratio,
-    local_states,
-    replaced,
-)
+from tnvmc.ansatz.metropolis import acceptance, amplitude_ratio, local_states, replaced
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Walkers
 from tnvmc.backend.namespace import to_host

@@ -530,10 +530,7 @@ def test_what_python_is_warned_of_is_one_line() -> None:
 
 @pytest.mark.parametrize(
     ("hamiltonian", "told"),
-    [
-        ('{model = "xxz", Jz = -4.0}', "lower"),
-        ('{model = "heisenberg"}', None),
-    ],
+    [('{model = "xxz", Jz = -4.0}', "lower"), ('{model = "heisenberg"}', None)],
 )
 def test_exact_tells_of_a_lower_sector(
     hamiltonian: str, told: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]

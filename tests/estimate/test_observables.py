@@ -13,12 +13,7 @@ from tests.drawing import sample
 from tnvmc import PEPS, Exact, Sampler, heisenberg, rydberg, square, tfim
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
-from tnvmc.estimate.momenta import (
-    correlation_matrix,
-    momenta,
-    staggering,
-    structure_factor,
-)
+from tnvmc.estimate.momenta import correlation_matrix, momenta, staggering, structure_factor
 from tnvmc.estimate.observables import (
     Dimers,
     LocalTerms,

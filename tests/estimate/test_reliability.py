@@ -10,12 +10,7 @@ import pytest
 from tests.estimate.test_statistics import ar1
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic, UnreliableWarning, warn_of
-from tnvmc.estimate.reliability import (
-    LARGEST_SPREAD,
-    changed_part,
-    closure_threshold,
-    doubts,
-)
+from tnvmc.estimate.reliability import LARGEST_SPREAD, changed_part, closure_threshold, doubts
 from tnvmc.estimate.statistics import Estimate, estimate
 from tnvmc.shown import sentence
 

@@ -224,10 +224,7 @@ def test_v_score_of_numbers_whose_squares_are_none() -> None:
 
 
 def test_letters() -> None:
-    for call in (
-        lambda: estimate(np.ones(10), 3),
-        lambda: estimate(np.ones((2, 2, 2))),
-    ):
+    for call in (lambda: estimate(np.ones(10), 3), lambda: estimate(np.ones((2, 2, 2)))):
         with pytest.raises(ValueError, match="not a whole number of draws"):
             call()
     with pytest.raises(ValueError, match="no values"):

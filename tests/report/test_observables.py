@@ -91,7 +91,7 @@ def test_averages_are_written_with_their_errors() -> None:
         "averages": {
             "bonds": {"nearest": {"mean": -0.38288, "error": 0.00036}},
             "sites": {"Sz": {"mean": 2e-17, "error": 3e-18}},
-        },
+        }
     }
     rows = {row.name: row for row in observed(held)}
     assert rows["energy of a bond"].value == "-0.38288(36)"

@@ -16,11 +16,7 @@ from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.lattice import square
 from tnvmc.limits import allowed, choices, meaning, properties
 from tnvmc.operators import models
-from tnvmc.settings.ansatz_settings import (
-    _ONLY_IN_PYTHON,
-    AutoregressiveSettings,
-    NetworkSettings,
-)
+from tnvmc.settings.ansatz_settings import _ONLY_IN_PYTHON, AutoregressiveSettings, NetworkSettings
 from tnvmc.settings.build import build_ansatz
 from tnvmc.settings.config import SECTIONS, Settings, build_operator
 from tnvmc.settings.defaults import complete, load
@@ -133,11 +129,7 @@ def test_completed_settings_say_what_runs(kind: str, tmp_path: Path) -> None:
 @pytest.mark.whole
 @pytest.mark.parametrize(
     ("model", "overrides", "magnetisation"),
-    [
-        ("heisenberg", ["sampler.magnetisation=2"], 2),
-        ("tfim", [], None),
-        ("rydberg", [], None),
-    ],
+    [("heisenberg", ["sampler.magnetisation=2"], 2), ("tfim", [], None), ("rydberg", [], None)],
 )
 def test_the_sector_of_an_autoregressive_network(
     model: str, overrides: list[str], magnetisation: int | None

@@ -159,11 +159,7 @@ def test_one_table_is_not_a_list_of_tables() -> None:
     ("sections", "stages", "problem"),
     [
         ({"ansatz": {"kind": "product"}}, [{"D": 2}], ("stage.1.D", "conflict", 2)),
-        (
-            {"ansatz": {"kind": "periodic_mps"}},
-            [{"D": 2}, {"D": 3}],
-            ("stage.2.D", "conflict", 3),
-        ),
+        ({"ansatz": {"kind": "periodic_mps"}}, [{"D": 2}, {"D": 3}], ("stage.2.D", "conflict", 3)),
         (
             {"ansatz": {"kind": "periodic_mps"}},
             [{"D": 2, "kind": "simple_update"}],

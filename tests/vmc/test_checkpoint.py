@@ -28,13 +28,7 @@ from tnvmc.optimize.rule import Rule
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.problem import Problem
-from tnvmc.storage.hdf5 import (
-    FORMAT_VERSION,
-    StateFileError,
-    read_parameters,
-    read_stages,
-    sealed,
-)
+from tnvmc.storage.hdf5 import FORMAT_VERSION, StateFileError, read_parameters, read_stages, sealed
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.controllers import GrowingChi, GrowingSamples, MeanOfIterates
 from tnvmc.vmc.core import Iterate, Method, State

@@ -66,9 +66,7 @@ def test_an_enumeration_gives_the_dense_value(model: Any, operator: Operator) ->
 
 @pytest.mark.whole
 @pytest.mark.parametrize(
-    "sampler",
-    [Sampler(32, 64, threads=1), DirectSampler(64)],
-    ids=["chains", "direct"],
+    "sampler", [Sampler(32, 64, threads=1), DirectSampler(64)], ids=["chains", "direct"]
 )
 def test_samples_give_it_within_their_error(sampler: Any) -> None:
     vmc = state(heisenberg(LATTICE), sampler)

@@ -17,12 +17,7 @@ from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.session.vmc import VMC
 from tnvmc.vmc import controllers
-from tnvmc.vmc.controllers import (
-    AGAINST,
-    MOST_SAMPLES,
-    GrowingSamples,
-    first_n_samples,
-)
+from tnvmc.vmc.controllers import AGAINST, MOST_SAMPLES, GrowingSamples, first_n_samples
 
 OPERATOR = tfim(chain(4, "periodic"), h=1.0)
 ANSATZ = PeriodicMPS(OPERATOR.lattice, D=2)

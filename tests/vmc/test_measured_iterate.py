@@ -11,12 +11,7 @@ import pytest
 from tnvmc import PEPS, SR, SRC, VMC, Enumerate, Sampler, heisenberg, square, tfim
 from tnvmc.estimate.statistics import Estimate
 from tnvmc.vmc.controllers import MeanOfIterates
-from tnvmc.vmc.measured_iterate import (
-    FEWEST,
-    _is_better,
-    measured_iterate,
-    samples_of_comparison,
-)
+from tnvmc.vmc.measured_iterate import FEWEST, _is_better, measured_iterate, samples_of_comparison
 
 LATTICE = square(2, 3)
 

@@ -73,10 +73,7 @@ def _require_source(options: argparse.Namespace, verb: str) -> None:
         raise ConfigError("--resume writes into the folder it continues; omit --out")
 
 
-@command(
-    "compare several states, each an [[ansatz]], with the budget in [compare]",
-    *SOURCE,
-)
+@command("compare several states, each an [[ansatz]], with the budget in [compare]", *SOURCE)
 def _compare(options: argparse.Namespace) -> int:
     from tnvmc.series.machine import COMPARISON
 

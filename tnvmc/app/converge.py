@@ -10,13 +10,7 @@ from tnvmc.app.stages import plan_of, require_finished, restored
 from tnvmc.session.vmc import converge
 from tnvmc.settings.defaults import load_in_place
 from tnvmc.storage.run_files import asks_the_same
-from tnvmc.storage.run_folder import (
-    RESULT,
-    FolderError,
-    RunFolder,
-    check_tied,
-    disk_errors,
-)
+from tnvmc.storage.run_folder import RESULT, FolderError, RunFolder, check_tied, disk_errors
 from tnvmc.trust.chi_scan import ONE_IN, ChiScan, default_chis
 from tnvmc.trust.convergence import convergence
 from tnvmc.trust.double_layer import When

@@ -16,13 +16,7 @@ from tnvmc.report.numbers import terminal_width
 from tnvmc.report.plots import FOLDER, PictureError, check_ours, chosen
 from tnvmc.report.show import markdown, plain_text
 from tnvmc.series.kind import Series, SeriesKind, SeriesTable
-from tnvmc.series.machine import (
-    held_series,
-    kind_of_file,
-    new_series,
-    resumed_series,
-    write_files,
-)
+from tnvmc.series.machine import held_series, kind_of_file, new_series, resumed_series, write_files
 from tnvmc.settings.config import Settings
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.run_folder import CONFIG

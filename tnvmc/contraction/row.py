@@ -135,10 +135,7 @@ class Strip:
     """
 
     def __init__(
-        self,
-        above: BoundaryMPS | None,
-        rows: Sequence[Sequence[Array]],
-        below: BoundaryMPS | None,
+        self, above: BoundaryMPS | None, rows: Sequence[Sequence[Array]], below: BoundaryMPS | None
     ) -> None:
         self.above, self.rows, self.below = above, rows, below
         self.n_cols = len(rows[0])

@@ -301,10 +301,7 @@ def factorise(
             upper = np.asarray(row[:, columns].T, order="F")
 
             def divide(
-                i: int,
-                columns: slice = columns,
-                row: np.ndarray = row,
-                upper: np.ndarray = upper,
+                i: int, columns: slice = columns, row: np.ndarray = row, upper: np.ndarray = upper
             ) -> None:
                 tile = subtract(i, columns, row)
                 tile[:] = trsm(1.0, upper, tile.T, trans_a=2).T

@@ -89,10 +89,7 @@ def shastry_sutherland(n_rows: int, n_cols: int, boundary: str = "open") -> Latt
     shape, edges = _check_grid(n_rows, n_cols, boundary, "Shastry-Sutherland")
     falling = _grid_bonds(shape, edges, ((1, 1),), parity=0)
     rising = _grid_bonds(shape, edges, ((1, -1),), parity=1)
-    bonds = {
-        "nearest": _grid_bonds(shape, edges, _SIDES),
-        "dimer": tuple(sorted(falling + rising)),
-    }
+    bonds = {"nearest": _grid_bonds(shape, edges, _SIDES), "dimer": tuple(sorted(falling + rising))}
     return Lattice("shastry_sutherland", shape, edges, grid_coordinates(shape), bonds)
 
 

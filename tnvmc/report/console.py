@@ -133,10 +133,7 @@ def embedding_text(operator: Operator, bonds: Bonds = "open") -> str:
 
 
 def headline(
-    settings: Settings,
-    operator: Operator,
-    n_params: int,
-    counted: Mapping[str, int] | None = None,
+    settings: Settings, operator: Operator, n_params: int, counted: Mapping[str, int] | None = None
 ) -> str:
     """Say in a line what a run does, from its completed settings.
 

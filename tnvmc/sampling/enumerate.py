@@ -13,12 +13,7 @@ from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.operators.basis import Basis
 from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.problem import Drawing, Point, Problem, SampleInfo, Samples
-from tnvmc.sampling.workers import (
-    measure_configs,
-    measured,
-    split,
-    tables_in,
-)
+from tnvmc.sampling.workers import measure_configs, measured, split, tables_in
 
 Array = Any
 

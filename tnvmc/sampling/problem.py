@@ -124,10 +124,7 @@ class Samples(Drawing):
         """
 
     def for_measurement(
-        self,
-        n_samples: int | None = None,
-        n_burn: int | None = None,
-        n_thin: int | None = None,
+        self, n_samples: int | None = None, n_burn: int | None = None, n_thin: int | None = None
     ) -> Self:
         """The same sampler for a measurement of |psi|^2, with other numbers where they are given.
 

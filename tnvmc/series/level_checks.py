@@ -53,10 +53,7 @@ class SectorRow(Row):
 
 
 def judged(
-    rows: Sequence[SectorRow],
-    first: str,
-    numbers: Mapping[str, QuantumNumbers],
-    rotations: bool,
+    rows: Sequence[SectorRow], first: str, numbers: Mapping[str, QuantumNumbers], rotations: bool
 ) -> tuple[SectorRow, ...]:
     """Give rows with gaps above the first sector, and with warnings of levels that cannot be right.
 

@@ -85,11 +85,7 @@ def new_series(
 
 
 def resumed_series(
-    kind: SeriesKind,
-    folder: Path,
-    overrides: Sequence[str],
-    file: str | Path | None,
-    maker: Maker,
+    kind: SeriesKind, folder: Path, overrides: Sequence[str], file: str | Path | None, maker: Maker
 ) -> tuple[Series, SeriesTable]:
     """Go on with the runs in a folder, by their own settings or those of another file.
 
@@ -208,10 +204,7 @@ def _make(series: Series, maker: Maker) -> tuple[Series, SeriesTable]:
 
 
 def _make_runs(
-    series: Series,
-    runs: Mapping[str, Settings],
-    references: Mapping[str, Reference],
-    maker: Maker,
+    series: Series, runs: Mapping[str, Settings], references: Mapping[str, Reference], maker: Maker
 ) -> dict[str, str]:
     """Make every run in turn, and give by their names why some of them failed."""
     kind, failed = series.kind, {}

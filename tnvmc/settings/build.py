@@ -34,12 +34,7 @@ from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import MAX_CONFIGS, Enumerate
 from tnvmc.sampling.problem import Samples
 from tnvmc.settings.ansatz_settings import NetworkSettings
-from tnvmc.settings.config import (
-    DEFAULT_SAMPLES,
-    Settings,
-    default_dtype,
-    measured_chi,
-)
+from tnvmc.settings.config import DEFAULT_SAMPLES, Settings, default_dtype, measured_chi
 from tnvmc.settings.optimizer_settings import OptimizerSettings
 from tnvmc.settings.problems import errors_of
 from tnvmc.storage.identity import plain

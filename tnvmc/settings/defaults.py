@@ -15,12 +15,7 @@ from tnvmc.contraction.schemes import default_chi
 from tnvmc.limits import Section
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.average import MOST_PARAMETERS
-from tnvmc.settings.config import (
-    DEFAULT_SAMPLES,
-    Settings,
-    default_dtype,
-    measured_chi,
-)
+from tnvmc.settings.config import DEFAULT_SAMPLES, Settings, default_dtype, measured_chi
 from tnvmc.settings.load import read_toml, validate, with_out
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
 from tnvmc.settings.rules import hamiltonian, hamiltonian_problems

@@ -156,7 +156,7 @@ def scan_chi(
     configs, spread = pick(snapshot.configs), snapshot.closure_spread
     log_abs = pick(snapshot.amplitude.log_abs)
     found = {
-        drawn_at: Remeasured(pick(seen.local), log_abs, None if spread is None else pick(spread)),
+        drawn_at: Remeasured(pick(seen.local), log_abs, None if spread is None else pick(spread))
     }
     progress.begin("chi")
     for chi in progress.in_turn(sorted({*chis} - {drawn_at})):

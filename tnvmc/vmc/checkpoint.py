@@ -13,14 +13,7 @@ from tnvmc.operators.properties import fingerprint
 from tnvmc.optimize import average
 from tnvmc.optimize.pace import OF_RULE
 from tnvmc.storage.files import write_atomically
-from tnvmc.storage.hdf5 import (
-    StateFileError,
-    attribute,
-    check_parameters,
-    decoded,
-    encoded,
-    opened,
-)
+from tnvmc.storage.hdf5 import StateFileError, attribute, check_parameters, decoded, encoded, opened
 from tnvmc.storage.identity import ORTHOGONAL, differences
 from tnvmc.storage.seals import PROVENANCE, Provenance
 from tnvmc.vmc.controllers import MeanOfIterates

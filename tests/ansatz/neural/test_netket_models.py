@@ -59,10 +59,7 @@ MODELS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "MPSOpen": (lambda: _matrix_product("MPSOpen"), {}),
     "MPSPeriodic": (lambda: _matrix_product("MPSPeriodic"), {}),
     "ARNNDense": (lambda: nk.models.ARNNDense(HILBERT, layers=2, features=3), {}),
-    "ARNNConv1D": (
-        lambda: nk.models.ARNNConv1D(HILBERT, layers=2, features=3, kernel_size=2),
-        {},
-    ),
+    "ARNNConv1D": (lambda: nk.models.ARNNConv1D(HILBERT, layers=2, features=3, kernel_size=2), {}),
     "ARNNConv2D": (
         lambda: nk.models.ARNNConv2D(HILBERT, layers=2, features=3, kernel_size=(2, 2)),
         {},

@@ -83,10 +83,9 @@ def test_large_fields_do_not_overflow(form: str) -> None:
     rbm.hidden_bias[...] = 0 * rbm.hidden_bias[...]
     rbm.weights[...] = np.array([[3000.0 + 2j, -3000.0 + 1j], [0.0, 0.0]])
     found = np.asarray(rbm(np.array([[0, 0], [1, 0]])))
-    expected = {
-        "binary": [2 * np.log(2), 3000 - 1j],
-        "log_cosh": 2 * [6000 + 1j - 2 * np.log(2)],
-    }[form]
+    expected = {"binary": [2 * np.log(2), 3000 - 1j], "log_cosh": 2 * [6000 + 1j - 2 * np.log(2)]}[
+        form
+    ]
     np.testing.assert_allclose(found, expected, rtol=ROUNDING)
 
 

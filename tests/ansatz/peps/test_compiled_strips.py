@@ -50,10 +50,7 @@ CASES: dict[str, tuple[Operator, dict[str, Any]]] = {
         heisenberg(square(4, 4)),
         {"D": 4, "scheme": SRC(6), "dtype": "complex128"},
     ),
-    "complex, single": (
-        heisenberg(square(4, 3)),
-        {"D": 3, "scheme": SRC(4), "dtype": "complex64"},
-    ),
+    "complex, single": (heisenberg(square(4, 3)), {"D": 3, "scheme": SRC(4), "dtype": "complex64"}),
     "single": (heisenberg(square(4, 4)), {"D": 3, "scheme": SRC(5), "dtype": "float32"}),
     "zip-up": (heisenberg(square(4, 4)), {"D": 2, "scheme": ZipUp(4)}),
     "exact": (heisenberg(square(4, 4)), {"D": 2, "scheme": Exact()}),

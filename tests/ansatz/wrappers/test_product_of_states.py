@@ -129,10 +129,7 @@ def test_amplitudes_ratios_and_log_derivatives(name: str) -> None:
     wanted = oracles.dense_local_energy(hamiltonian, expected)
     assert np.abs(local - wanted).max() < ROUNDING * np.abs(wanted).max()
     rows, jacobian = snapshot.jacobian.dense(), snapshot.jacobian  # type: ignore[union-attr]
-    assert isinstance(jacobian, HStackJacobian) and jacobian.shape == (
-        len(configs),
-        state.n_params,
-    )
+    assert isinstance(jacobian, HStackJacobian) and jacobian.shape == (len(configs), state.n_params)
     for k in (0, len(own) - 1, len(own), state.n_params - 1):
         shift = STEP * np.eye(1, state.n_params, k)[0]
         forward, backward = (dense(state, theta + sign * shift, configs) for sign in (1, -1))

@@ -15,14 +15,7 @@ import numpy as np
 from pydantic import StrictBool, TypeAdapter, ValidationError
 
 from tnvmc.lattice.lattice import Lattice
-from tnvmc.limits import (
-    NonNegativeNumber,
-    Positive,
-    PositiveNumber,
-    Positives,
-    Size,
-    in_words,
-)
+from tnvmc.limits import NonNegativeNumber, Positive, PositiveNumber, Positives, Size, in_words
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,7 @@ from functools import partial
 from typing import Any
 
 from tnvmc.ansatz.generic import replacement_ratios
-from tnvmc.ansatz.metropolis import (
-    Chains,
-    MoveCounts,
-    PlainSweep,
-    Proposals,
-    SiteMove,
-    metropolis,
-)
+from tnvmc.ansatz.metropolis import Chains, MoveCounts, PlainSweep, Proposals, SiteMove, metropolis
 from tnvmc.ansatz.peps.layout import TensorLayout, jacobian_of, on_grid
 from tnvmc.ansatz.peps.pairs import Environments, pair_ratios, pairs_by_source
 from tnvmc.ansatz.peps.row_pass import LatestTheta, RowBoundaries, RowPass, Views, strip_engine

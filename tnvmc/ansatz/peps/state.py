@@ -21,11 +21,7 @@ from tnvmc.ansatz.peps.row_contraction import RowContraction
 from tnvmc.ansatz.peps.row_pass import LatestTheta
 from tnvmc.ansatz.peps.sharing import Sharing, sharing_in
 from tnvmc.ansatz.peps.starts.initial import KINDS, KINDS_OF_SHARED, initial
-from tnvmc.ansatz.protocol import (
-    Execution,
-    check_start,
-    chi_of,
-)
+from tnvmc.ansatz.protocol import Execution, check_start, chi_of
 from tnvmc.ansatz.quimb import grid_from_quimb
 from tnvmc.backend.arguments import shortly
 from tnvmc.backend.namespace import to_host

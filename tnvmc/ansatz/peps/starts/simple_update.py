@@ -69,12 +69,7 @@ class SimpleUpdateInfo:
 
 
 def simple_update(
-    operator: Operator,
-    D: int,
-    *,
-    max_steps: int = 100,
-    seed: int = 0,
-    bonds: Bonds = "open",
+    operator: Operator, D: int, *, max_steps: int = 100, seed: int = 0, bonds: Bonds = "open"
 ) -> tuple[list[Array], SimpleUpdateInfo]:
     """Give tensors (d, up, left, down, right), near the ground state, and how they came about.
 
@@ -132,12 +127,7 @@ def simple_update(
 
 
 def evolved(
-    operator: Operator,
-    tensors: Sequence[Array],
-    D: int,
-    n_steps: int,
-    *,
-    bonds: Bonds = "open",
+    operator: Operator, tensors: Sequence[Array], D: int, n_steps: int, *, bonds: Bonds = "open"
 ) -> list[Array]:
     """Give a PEPS after a few steps of imaginary time, with bonds of size D, each of norm 1.
 
