@@ -259,3 +259,14 @@ def test_translations_of_a_state_that_was_optimised_without_them() -> None:
     plain, summed = (vmc.measure(symmetries=names).energy for names in ((), ("translation",)))
     exact = symmetric_levels(operator, symmetry_group(operator, ["translation"]), 0)[0]
     assert exact - 1e-9 < summed < plain - 5e-3  # of 1.5e-2 between the state and the exact one
+
+
+def test_one_configuration_without_psi_is_no_reason_to_refuse() -> None:
+    """An enumeration has one walker, which may stand where a character of -1 makes psi vanish."""
+    operator = tfim(square(3, 3))
+    group = symmetry_group(operator, ["point"], {"diagonal reflection": -1})
+    peps = PEPS(operator.lattice, 2)
+    state = Symmetrised(peps, group)
+    for seed in range(8):
+        theta = np.random.default_rng(seed).normal(size=peps.n_params)
+        VMC(operator, state, Enumerate(threads=1), theta=theta, seed=seed)

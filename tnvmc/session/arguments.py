@@ -15,7 +15,7 @@ import numpy as np
 from tnvmc.ansatz.protocol import Ansatz, chi_of, real_state
 from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.backend.arguments import level_of_caller, positive, real, refuse
-from tnvmc.backend.namespace import array_namespace
+from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.process import Ranks, available_cores, using_ranks
 from tnvmc.operators.term import NonHermitian, Operator, require_operator
 from tnvmc.optimize import average
@@ -105,7 +105,11 @@ def check_state(operator: Operator, ansatz: Ansatz, theta: Array, configs: Array
     """Raise ValueError for a complex Hamiltonian of a real wave function, or a sum that cancels."""
     if ansatz.group is not None:
         check_inversion(operator, ansatz.group, configs)
-        _check_share(ansatz, theta, configs)
+        looked, xp = configs[:_FEW, :], array_namespace(configs)
+        if looked.shape[0] < _FEW:  # psi may be 0 there by symmetry alone
+            more = initial_configs(operator, _FEW, 0, magnetisation_of(operator, configs))
+            looked = xp.concat([looked, to_namespace(more, xp)])
+        _check_share(ansatz, theta, looked)
     if not operator.is_complex:
         return
     phase = ansatz.log_amplitude(theta, configs[:1, :]).phase
@@ -158,7 +162,7 @@ def _check_share(ansatz: Any, theta: Array, configs: Array) -> None:
     xp = array_namespace(theta)
     if not float(xp.max(xp.abs(theta))) > 0:
         return  # to be filled from a checkpoint
-    share = ansatz.share(theta, configs[:_FEW, :])
+    share = ansatz.share(theta, configs)
     if share >= LEAST_SHARE:
         return
     hint = "give others, with noise of 1 to 10 %, or an ordered start (ansatz.init = 'product')"
