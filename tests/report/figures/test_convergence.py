@@ -101,7 +101,7 @@ def test_several_runs_share_its_axes(tmp_path: Path) -> None:
     one, other = (write_run(tmp_path / name) for name in ("one", "other"))
     write_history(other, full())
     figure = draw([read_run(one), read_run(other)], (NAME,)).figures[NAME]
-    assert [axes.get_legend() is not None for axes in figure.axes] == [True, *[False] * 3]
+    assert [axes.get_legend() is not None for axes in figure.axes] == [True, False, False]
     written = plot_runs([one, other], tmp_path, "png", "convergence,energy", against="step")
     assert [path.name for path in written.files] == [
         "compared_convergence.png", "compared_energy.png",
