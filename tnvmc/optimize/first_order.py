@@ -16,7 +16,6 @@ from tnvmc.optimize.rule import Info, Rule, RuleState, require_finite
 from tnvmc.optimize.solve import least_squares
 
 Array = Any
-Key = tuple[int, int]  # seed, step
 
 RANDOM_PASS = 2**32 - 1
 """Pass index of the random numbers of a rule: the last one, never reached by sampling."""

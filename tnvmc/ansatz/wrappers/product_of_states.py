@@ -115,7 +115,7 @@ class ProductOfStates(_Factors):
     Starts where psi_a starts, with psi_b nearly constant (`initial`).  Cost of a measurement: one
     of psi_a, and one `start` and `measure` of psi_b.
 
-    What it does not do: sweeps in single precision; orbits; grow in D; be symmetrised with sweeps
+    What it does not do: orbits; grow in D; be symmetrised with sweeps
     of psi_a.
 
     Raises:
