@@ -85,8 +85,8 @@ class VMC:
         comm: of mpi4py, whose ranks share the work; all of them make the same calls, rank 0 leads.
 
     What is made of the arguments is `method`; all that changes from step to step is `state`, and
-    `advance` is a function of the two: a run that goes on repeats the uninterrupted one bit for
-    bit, but where the schedule looks at the clock.
+    `tnvmc.vmc.step.advance` is a function of the two: a run that goes on repeats the uninterrupted
+    one bit for bit, but where the schedule looks at the clock.
 
     Raises:
         ValueError, TypeError: parts that do not fit each other; see `session.arguments`.
