@@ -38,6 +38,8 @@ FIRST_LOOK = 3e-4
 WORST_RESIDUAL = 1e-7
 """Largest residual of what is given, relative to the energy or a typical |H psi|."""
 
+_SAME = 1e-10  # of a bound on the energy: two levels that are one
+
 MEMORY_SHARE = 0.8
 """Share of the available memory that a diagonalisation may plan with."""
 
@@ -161,7 +163,7 @@ def symmetric_levels(
     Raises:
         ValueError: no state of the sector has these characters.
     """
-    from scipy.sparse.linalg import eigsh
+    from scipy.sparse.linalg import aslinearoperator
 
     states = Basis(operator.n_sites, operator.local_dim, magnetisation)
     symmetric = _symmetric_states(states, group)
@@ -169,10 +171,11 @@ def symmetric_levels(
         where = "the full space" if magnetisation is None else f"2 Sz = {magnetisation}"
         raise ValueError(f"symmetric_levels: no state of {where} has these characters")
     matrix = symmetric.T @ operator.sparse(magnetisation) @ symmetric
-    if matrix.shape[0] <= max(DENSE_DIMENSION, n_levels + 1):
+    if _is_dense(matrix.shape[0], n_levels):
         return np.asarray(np.linalg.eigvalsh(matrix.toarray())[:n_levels])
-    start = np.random.default_rng(0).standard_normal(matrix.shape[0])
-    return np.sort(eigsh(matrix, k=n_levels, which="SA", v0=start, return_eigenvectors=False))
+    start = _Level(0.0, np.random.default_rng(0).standard_normal(matrix.shape[0]), None, np.inf)
+    found = _search(aslinearoperator(matrix), start, n_levels, 0.0, energy_bound(operator))
+    return np.array([level.energy for level in found])
 
 
 def _symmetric_states(states: Basis, group: SymmetryGroup) -> Any:
@@ -288,7 +291,7 @@ class _Level:
 
 def _lowest(operator: Operator, states: Basis, n_levels: int, precise: bool) -> list[_Level]:
     """Lowest levels, increasing, of all blocks of the matrix; checked."""
-    if states.dimension <= DENSE_DIMENSION:
+    if _is_dense(states.dimension, n_levels):
         matrix = operator.sparse(states.magnetisation).toarray()
         energies, vectors = np.linalg.eigh(matrix)
         levels = [_level(matrix, e, v, None) for e, v in zip(energies, vectors.T, strict=True)]
@@ -300,16 +303,18 @@ def _lowest(operator: Operator, states: Basis, n_levels: int, precise: bool) -> 
     start = np.random.default_rng(0).standard_normal(blocks.dimension).astype(blocks.dtype)
     start /= np.linalg.norm(start)
     typical = _length(blocks.operator(blocks.signs[0]).matvec(start))
-    found = {sign: [_Level(0.0, start, sign, np.inf)] for sign in blocks.signs}
-    if bound == 0:
-        return [replace(found[blocks.signs[0]][0], residual=0.0)] * n_levels
+    found = {sign: _Level(0.0, start, sign, np.inf) for sign in blocks.signs}
     tolerance = 0.0 if precise or n_levels > 1 else TOLERANCE
+
+    def search(level: _Level, n: int, tolerance: float) -> list[_Level]:
+        return _search(blocks.operator(level.sign), level, n, tolerance, bound)
+
     try:
         if n_levels == 1 and len(found) > 1:  # which block it is takes less than its energy
-            found = {s: _search(blocks, x[0], 1, FIRST_LOOK, bound) for s, x in found.items()}
-            least = min(level.energy for (level,) in found.values())
-            found = {s: x for s, x in found.items() if x[0].energy - x[0].residual <= least}
-        searched = (_search(blocks, x[0], n_levels, tolerance, bound) for x in found.values())
+            found = {sign: search(level, 1, FIRST_LOOK)[0] for sign, level in found.items()}
+            least = min(level.energy for level in found.values())
+            found = {s: x for s, x in found.items() if x.energy - x.residual <= least}
+        searched = (search(level, n_levels, tolerance) for level in found.values())
         levels = [level for of_block in searched for level in of_block]
     except ArpackNoConvergence as error:
         raise RuntimeError(
@@ -329,42 +334,56 @@ def _lowest(operator: Operator, states: Basis, n_levels: int, precise: bool) -> 
     return levels[:n_levels]
 
 
+def _is_dense(dimension: int, n_levels: int) -> bool:
+    """Whether all levels at once take less than the lowest ones by Lanczos, one after another."""
+    return dimension <= max(DENSE_DIMENSION, 4 * n_levels)
+
+
 def _search(
-    blocks: Blocks, start: _Level, n_levels: int, tolerance: float, bound: float
+    matrix: Any, start: _Level, n_levels: int, tolerance: float, bound: float
 ) -> list[_Level]:
-    """Lowest levels of a block by Lanczos, to a residual relative to 2 `bound`, 0 for rounding.
+    """Lowest levels of a matrix by Lanczos, to a residual relative to 2 `bound`, 0 for rounding.
 
     All levels are lowered by 2 `bound`, at least twice the size of any: what Lanczos stops relative
-    to is never near 0.
+    to is never near 0.  Levels that were found are not lowered.  Each begins with a random vector
+    of its own: the same one is, within a degenerate level, a sum of the first copies.
     """
     from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
     progress.begin({None: "level", 1: "even", -1: "odd"}[start.sign], known=False)
-    matrix, few = blocks.operator(start.sign), n_levels == 1 and tolerance > 0
-    elsewhere = np.random.default_rng(1).normal(size=matrix.shape[0]).astype(matrix.dtype)
+    if bound == 0:
+        return [replace(start, residual=0.0)] * n_levels
+    few, random = n_levels == 1 and tolerance > 0, np.random.default_rng(1)
     found: list[_Level] = []
 
     def lowered(x: np.ndarray) -> Any:
         x = x.ravel()
         out = matrix.matvec(x)
         out -= 2 * bound * x
-        for level in found:  # which are not lowered
+        for level in found:
             out += (2 * bound * np.vdot(level.vector, x)) * level.vector
         return out
 
-    def lowest(ncv: int) -> np.ndarray:
+    def lowest(first: np.ndarray, ncv: int) -> np.ndarray:
         # One level at a time: Lanczos finds one vector alone of a degenerate level.
-        first = elsewhere if found else start.vector
         product = LinearOperator(matrix.shape, matvec=lowered, dtype=matrix.dtype)
         return np.asarray(eigsh(product, 1, which="SA", v0=first, ncv=ncv, tol=tolerance)[1][:, 0])
 
-    while len(found) < n_levels:
+    first, more = start.vector, n_levels + (n_levels > 2)  # one beyond those asked for
+    # Where the last one lies below others, one was passed over: then there may be more.
+    while len(found) < more or found[-1].energy < _highest(found, n_levels) - _SAME * bound:
         try:
-            vector = lowest(12 if few else 20)  # fewer vectors take less memory
+            vector = lowest(first, 12 if few else 20)  # fewer vectors take less memory
         except ArpackNoConvergence:
-            vector = lowest(min(60, matrix.shape[0] - 1))  # levels close together
+            vector = lowest(first, min(60, matrix.shape[0] - 1))  # levels close together
         found.append(_level(matrix, None, vector, start.sign))
-    return found
+        first = random.normal(size=matrix.shape[0]).astype(matrix.dtype)
+    return sorted(found, key=lambda level: level.energy)[:n_levels]
+
+
+def _highest(found: list[_Level], n_levels: int) -> float:
+    """Energy of the highest of the lowest levels."""
+    return sorted(level.energy for level in found)[n_levels - 1]
 
 
 def _level(matrix: Any, energy: float | None, vector: np.ndarray, sign: int | None) -> _Level:
