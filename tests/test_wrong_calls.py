@@ -59,6 +59,7 @@ Quimb = type("PEPS", (), {"__module__": "quimb.tensor.tensor_2d"})
 # what is called, the error, a word that it must hold
 CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     # parts of a VMC in the wrong place
+    "no wave function": (lambda: VMC(H, None), TypeError, "PEPS(lattice, D=4)"),
     "swapped": (lambda: VMC(STATE, H), TypeError, "VMC(operator, ansatz"),
     "rule for sampler": (lambda: VMC(H, STATE, SR()), TypeError, "optimizer=SR(...)"),
     "sampler for rule": (lambda: VMC(H, STATE, FEW, FEW), TypeError, "sampler=Sampler(...)"),

@@ -157,3 +157,11 @@ def test_a_hamiltonian_on_another_grid_is_told() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         VMC(chain_of_6, PEPS(chain(6), 2), Enumerate())
+
+
+@pytest.mark.parametrize("read", [from_quimb, PEPS.from_quimb, PeriodicMPS.from_quimb])
+@pytest.mark.parametrize("cyclic", [False, True])
+def test_an_operator_of_quimb_is_told_from_a_state(read: Any, cyclic: bool) -> None:
+    """Of a cyclic one it was said to take from_quimb."""
+    with pytest.raises(TypeError, match="neither a PEPS.*operator is taken as LocalHam1D"):
+        read(qtn.MPO_rand(4, 2, cyclic=cyclic))

@@ -98,13 +98,14 @@ def outcome(folder: Path) -> tuple[Any, ...]:
 
 
 def complaint(capsys: pytest.CaptureFixture[str], status: int, *arguments: object) -> str:
-    """Run, expect one line on stderr and this exit status."""
+    """Run, expect one line on stderr and this exit status; before the first step nothing else."""
     try:
         found = main([str(argument) for argument in arguments])
     except SystemExit as exit_:
         found = int(exit_.code or 0)
-    error = capsys.readouterr().err
+    shown, error = capsys.readouterr()
     assert found == status, error
+    assert status != 2 or not shown or "\nstep" in shown
     assert error.startswith("tnvmc")
     assert error.count("\n") == 1
     assert "Traceback" not in error
@@ -300,6 +301,8 @@ def test_exact(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
          "sampler.kind = 'enumerate': 1073741824 configurations"),
         (["run", "study.toml", "--set", "hamiltonian.model=heisenberg", "--set", "lattice.shape=5"],
          "use an even number of sites"),
+        (["run", "study.toml", "--set", "hamiltonian.model=heisenberg", "--set", "lattice.shape=6",
+          "--set", "sampler.magnetisation=3"], "sampler.magnetisation = 3"),
         (["run", "study.toml", "--out", "study.toml"], "is a file"),
         (["run", "study.toml", "--out", "study.toml/x"], "cannot be written"),
         (["run", "study.toml", "--set", "ansatz.init=absent.h5"], "absent.h5: no such file"),

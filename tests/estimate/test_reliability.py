@@ -38,6 +38,16 @@ def test_walkers_that_stay_apart() -> None:
     assert found.values["r_hat"] is None  # as JSON holds it
 
 
+@pytest.mark.parametrize(("scatter", "told"), [(1e-6, False), (1e-4, True)])
+def test_walkers_that_stay_apart_by_less_than_matters(scatter: float, told: bool) -> None:
+    apart = RNG(2).normal(size=(4, 64)) + 9.0 * (np.arange(64) % 2)
+    values = 8.0 * (1 + scatter * apart / apart.std())
+    assert codes(values) == ["walkers_disagree"] * told
+    blocks = Blocks()
+    blocks.add(values.reshape(-1, 1), None, 64)
+    assert [each.code for each in blocks.diagnostics()] == ["walkers_disagree"] * told
+
+
 def test_a_heavy_tail() -> None:
     values = RNG(3).normal(size=(1, 1024))
     values[0, 7] = 100.0

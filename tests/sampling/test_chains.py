@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import ProductState
 from tnvmc.ansatz.protocol import Execution, Snapshot
+from tnvmc.backend.arguments import ArgumentWarning
 from tnvmc.backend.namespace import to_host
 from tnvmc.lattice import Lattice, chain, square
 from tnvmc.operators import models
@@ -230,3 +232,10 @@ def test_default_chunks_are_as_many_for_each_of_two_workers(
     peps = PEPS(square(4, 4), 2)
     monkeypatch.setattr(PEPS, "execution", Execution(fit, apart=True))
     assert list(map(len, chunks(n, peps))) == found
+
+
+@pytest.mark.parametrize(("asked", "told"), [(10, 1), (128, 0), (1000, 1), (1024, 0)])
+def test_samples_that_are_no_whole_draws_are_told(asked: int, told: int) -> None:
+    with warnings.catch_warnings(record=True) as seen:
+        Sampler(128, asked).warn_if_rounded("n_samples")
+    assert [each.category for each in seen] == [ArgumentWarning] * told

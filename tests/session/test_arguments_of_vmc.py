@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 from tests.magnets import dzyaloshinskii_moriya, xyz
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.backend.arguments import ArgumentWarning
 from tnvmc.contraction.schemes import Exact
 from tnvmc.exact import exact_ground_state
 from tnvmc.lattice import chain, square
@@ -20,6 +23,7 @@ from tnvmc.operators.term import Operator
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import Enumerate
+from tnvmc.session.observables import measure_observables
 from tnvmc.session.vmc import VMC
 
 OPERATOR = tfim(chain(4, "periodic"), h=1.0)
@@ -162,3 +166,20 @@ def test_a_diagonal_hamiltonian_needs_a_sector() -> None:
     with pytest.raises(ValueError, match="magnetisation"):
         VMC(operator, PEPS(operator.lattice, 2))
     assert VMC(operator, PEPS(operator.lattice, 2), magnetisation=6).problem.magnetisation == 6
+
+
+def test_samples_that_are_rounded_up_are_told_once() -> None:
+    """10 samples of 128 walkers are 128."""
+    operator = tfim(chain(4))
+    vmc = VMC(operator, PEPS(operator.lattice, 2), Sampler(16, 10, threads=1))
+
+    def told(call: Callable[[], object]) -> int:
+        with warnings.catch_warnings(record=True, action="always") as seen:
+            call()
+        return sum(each.category is ArgumentWarning for each in seen)
+
+    assert told(lambda: vmc.run(2)) == 1
+    assert told(vmc.measure) == told(lambda: vmc.measure(32)) == 0
+    assert told(lambda: vmc.measure(33)) == told(lambda: vmc.expect(operator, 33)) == 1
+    assert told(lambda: vmc.measure(sampler=Sampler(16, 33, threads=1))) == 1
+    assert told(lambda: measure_observables(vmc, 32, pair_samples=7)) == 1

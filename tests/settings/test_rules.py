@@ -188,6 +188,9 @@ def test_what_has_no_effect_is_refused() -> None:
     for value in (0, 2):
         found = told(data("peps", "tfim"), [f"sampler.magnetisation={value}"])
         assert found == [("sampler.magnetisation", "conflict", value)]
+    for shape, value in (("[3,3]", 0), ("[2,3]", 3), ("[2,3]", 8)):
+        found = told(data("peps"), [f"lattice.shape={shape}", f"sampler.magnetisation={value}"])
+        assert found == [("sampler.magnetisation", "conflict", value)]
     exact = ["contraction.scheme=exact", "contraction.chi=4"]
     assert told(data("peps"), exact) == [("contraction.chi", "conflict", 4)]
     grows = ["contraction.scheme=exact", "contraction.chi=auto"]

@@ -115,16 +115,17 @@ def _read(state: Any, cyclic: bool) -> tuple[tuple[int, int], list[Array]]:
 
 
 def _shape(state: Any) -> tuple[int, int]:
-    """Rows and columns of the grid."""
+    """Rows and columns of the grid; TypeError for what is no state of one."""
     if hasattr(state, "site_ind") and not hasattr(state, "Lz"):
         if hasattr(state, "Lx"):
             return int(state.Lx), int(state.Ly)
         if hasattr(state, "L"):
             return 1, int(state.L)
-    raise TypeError(
-        f"from_quimb: {type(state).__name__} is neither a PEPS nor a MatrixProductState of quimb; "
-        "give a network with one tensor and one physical index per site of a grid or a chain"
-    )
+    hint = "give a network with one tensor and one physical index per site of a grid or a chain"
+    if hasattr(state, "lower_ind"):
+        hint = "an operator is taken as LocalHam1D, LocalHam2D, LocalHamGen, SparseOperatorBuilder"
+    what = f"{type(state).__name__} is neither a PEPS nor a MatrixProductState of quimb"
+    raise TypeError(f"from_quimb: {what}; {hint}")
 
 
 def _only(state: Any, name: Any) -> Any:
@@ -167,7 +168,8 @@ def ring_from_quimb(state: qtn.MatrixProductState) -> np.ndarray:
         TypeError: no cyclic MPS.
         ValueError: fewer than three sites, sites with other than one tensor, unequal dimensions.
     """
-    if not getattr(state, "cyclic", False) or not hasattr(state, "site_ind"):
+    _shape(state)
+    if not getattr(state, "cyclic", False) or not hasattr(state, "L"):
         raise TypeError(
             f"from_quimb: {type(state).__name__} is no periodic MatrixProductState; take "
             "tnvmc.from_quimb, or PEPS.from_quimb for an open one"

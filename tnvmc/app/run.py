@@ -16,7 +16,7 @@ from tnvmc.app.stages import StagedRun, lower_states, plan_of
 from tnvmc.backend.process import in_use, launched
 from tnvmc.backend.progress import uninterrupted
 from tnvmc.report.console import RunConsole, embedding_text, headline, nothing_to_do, stage_line
-from tnvmc.report.live import told_in_logs
+from tnvmc.report.live import told_in_logs, working
 from tnvmc.settings.build import build_ansatz, chi_to_measure
 from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.defaults import load, load_in_place
@@ -42,6 +42,7 @@ from tnvmc.storage.run_folder import (
     require_settings,
 )
 from tnvmc.trust.reference import Reference
+from tnvmc.vmc.core import controlled
 from tnvmc.vmc.measurement import measure
 from tnvmc.vmc.results import StepRecord
 
@@ -77,10 +78,11 @@ def new_run(settings: Settings, reference: Reference | None = None) -> dict[str,
     started = perf_counter()
     path = Path(settings.run.out or "")
     refuse_occupied(path)
-    run, console = _set_up(settings)
+    run, console, told = _set_up(settings)
     with disk_errors(path, DiskError), uninterrupted():
         folder = RunFolder.create(path, settings.as_dict())
     with folder, told_in_logs():
+        _introduce(run, console, told)
         return _carry_on(run, settings, folder, console, started, reference)
 
 
@@ -122,13 +124,14 @@ def continued_run(
         why = f"{HISTORY} tells of steps, but {CHECKPOINT} is missing; put it back"
         raise FolderError(f"{path}: {why}, or start in another folder")
     provenance = require_provenance(path) if begun else None
-    run, console = _set_up(settings, read_stages(checkpoint) if begun else [], blank=begun)
+    run, console, told = _set_up(settings, read_stages(checkpoint) if begun else [], blank=begun)
     if begun:
         run.restore(checkpoint)
     _refuse_fewer_steps(run, path)
     with disk_errors(path, DiskError):
         folder = RunFolder.reopen(path, run.vmc.state.step, provenance, own_settings)
     with folder:
+        _introduce(run, console, told)
         run.recall(folder.history())
         old = folder.read_result()
         if old is not None and asks_the_same(old.get("config"), settings.as_dict()):
@@ -168,22 +171,33 @@ def _refuse_fewer_steps(run: StagedRun, path: Path) -> None:
 
 def _set_up(
     settings: Settings, done: Sequence[Mapping[str, Any]] = (), blank: bool = False
-) -> tuple[StagedRun, RunConsole]:
-    """Make the parts of a run after the stages `done`; a checkpoint fills `blank` parameters."""
+) -> tuple[StagedRun, RunConsole, list[str]]:
+    """Make the parts of a run after the stages `done`, and the lines that introduce it.
+
+    A checkpoint fills `blank` parameters.
+    """
     operator = build_operator(settings)
     check_symmetries(settings, operator)  # what the Hamiltonian lacks is told before the run
     optimizer = settings.optimizer
     console = RunConsole(optimizer.steps, operator.n_sites, optimizer.seconds)
     ansatz = build_ansatz(settings, operator)
     check_memory(settings, ansatz.n_params, operator.local_dim)
-    console.say(headline(settings, operator, ansatz.n_params, shared_counts(ansatz)))
+    told = [headline(settings, operator, ansatz.n_params, shared_counts(ansatz))]
     state = settings.ansatz.leading
     on_grid = state.kind == "peps" and operator.lattice.shape[0] > 1
     if on_grid and (embedded := embedding_text(operator, state.bonds)):
-        console.say(embedded)
-    run = StagedRun(settings, operator, lower_states(settings, operator), done, blank=blank)
+        told.append(embedded)
+    with working(console.console):
+        run = StagedRun(settings, operator, lower_states(settings, operator), done, blank=blank)
     console.expect(run.last_step)
-    return run, console
+    return run, console, told
+
+
+def _introduce(run: StagedRun, console: RunConsole, told: Sequence[str]) -> None:
+    """Say what the run is, once nothing can refuse it any more."""
+    for text in told:
+        console.say(text)
+    controlled(run.vmc.method, run.vmc.state).sampler.warn_if_rounded("sampler.n_samples")
 
 
 def _carry_on(

@@ -19,6 +19,10 @@ _LONGEST = 60  # characters of a value in an error
 _TYPES = ("float64", "float32", "complex128", "complex64")
 
 
+class ArgumentWarning(UserWarning):
+    """An argument is taken, and does something else than it seems to."""
+
+
 def is_whole(value: Any) -> bool:
     """Tell whether a value is a whole number of Python or NumPy; 2.0 is none."""
     return _is_number(value, Integral)

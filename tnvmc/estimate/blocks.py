@@ -10,7 +10,7 @@ import numpy as np
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.mixing import bins_or_walkers, error_of_mean
-from tnvmc.estimate.reliability import slowest
+from tnvmc.estimate.reliability import LEAST_SCATTER, slowest
 from tnvmc.sampling.problem import FEWEST_WALKERS
 
 Array = Any
@@ -107,8 +107,8 @@ class Blocks:
             return ()
         weight = sum(float(weights.sum()) for weights in self._weights)
         variance = self._squares / weight - mean**2
-        # A variance that is rounding alone is none.
-        seen = variance > _ROUNDING * np.maximum(mean**2, self._squares / weight)
+        # Values that hardly scatter are right whatever their walkers do.
+        seen = variance > LEAST_SCATTER**2 * np.maximum(mean**2, self._squares / weight)
         # Of walker means; groups of walkers have that much less.
         between = (n - 1) * ((without - without.mean(axis=0)) ** 2).sum(axis=0)
         between = between * self._walkers / n
@@ -168,7 +168,5 @@ class Blocks:
             whole = n * whole - (n - 1) * centre
         return whole, error
 
-
-_ROUNDING = 1e-13  # of a square
 
 _LEAST_WITHIN = 1e-6  # of the variance, where walkers do not move at all

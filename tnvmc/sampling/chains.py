@@ -7,6 +7,7 @@ those of the start; one that samples |psi|^(2 p) with p < 1 does, and weights re
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -23,7 +24,7 @@ from tnvmc.ansatz.protocol import (
     Walkers,
 )
 from tnvmc.backend import progress
-from tnvmc.backend.arguments import real, set_whole
+from tnvmc.backend.arguments import ArgumentWarning, level_of_caller, real, set_whole
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.backend.random import uniforms_of_passes
 from tnvmc.sampling.problem import FEWEST_WALKERS, Point, Problem, SampleInfo, Samples
@@ -137,6 +138,17 @@ class Sampler(Samples):
             power=power,
         )
         return snapshot, replace(point, configs=configs, power=after), info
+
+    def warn_if_rounded(self, name: str) -> None:
+        """Warn, under this name, where more samples are drawn: a whole number for each walker."""
+        drawn = self.n_draws * self.n_walkers
+        if drawn != self.n_samples:
+            warnings.warn(
+                f"{name} = {self.n_samples}: {drawn} are drawn, {self.n_draws} by each of the "
+                f"{self.n_walkers} walkers; take a multiple of n_walkers, or fewer walkers",
+                ArgumentWarning,
+                stacklevel=level_of_caller(),
+            )
 
     def parts(self, problem: Problem, point: Point, at_once: int) -> list[Sampler]:
         """Samplers of whole draws; the first one burns in.

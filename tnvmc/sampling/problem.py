@@ -123,6 +123,9 @@ class Samples(Drawing):
         whose ratios of all samples would not fit into memory.
         """
 
+    def warn_if_rounded(self, name: str) -> None:
+        """Warn, under this name, where more samples are drawn than asked for; here they are not."""
+
     def for_measurement(
         self, n_samples: int | None = None, n_burn: int | None = None, n_thin: int | None = None
     ) -> Self:

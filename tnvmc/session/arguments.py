@@ -14,7 +14,7 @@ import numpy as np
 
 from tnvmc.ansatz.protocol import Ansatz, chi_of, real_state
 from tnvmc.ansatz.wrappers.symmetrised import inner_state
-from tnvmc.backend.arguments import level_of_caller, positive, real, refuse
+from tnvmc.backend.arguments import ArgumentWarning, level_of_caller, positive, real, refuse
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.process import Ranks, available_cores, using_ranks
 from tnvmc.operators.term import NonHermitian, Operator, require_operator
@@ -71,7 +71,8 @@ def check_parts(operator: Any, **parts: Any) -> None:
         method, example = _PARTS[name]
         if isinstance(value, type):
             raise refuse("VMC", name, value, example, f"make one: {name}={value.__name__}(...)")
-        if value is not None and not hasattr(value, method):
+        needed = value is not None or name == "ansatz"
+        if needed and not hasattr(value, method):
             raise refuse("VMC", name, value, example, _CALL)
     require_operator("VMC", "operator", operator)
 
@@ -218,7 +219,7 @@ def check_sampler(sampler: Samples, ansatz: Ansatz, ranks: Ranks, moves: object)
                 f"Sampler(chunk=...), to {most} walkers at most"
             )
     for text in told:
-        warnings.warn(f"VMC: {text}", stacklevel=level_of_caller())
+        warnings.warn(f"VMC: {text}", ArgumentWarning, stacklevel=level_of_caller())
 
 
 def start_configs(

@@ -222,6 +222,8 @@ def measured_observables(
         n_thin = PAIR_THIN * getattr(method.sampler, "n_thin", 1)
         ansatz = problem.ansatz if scheme is None else problem.ansatz.with_scheme(scheme)
         sampler = method.sampler.for_measurement(n_pairs, n_thin=n_thin)
+        if pair_samples is not None:
+            sampler.warn_if_rounded("pair_samples")
         fewer = replace(method, problem=replace(problem, ansatz=ansatz), sampler=sampler)
         progress.begin("pairs")
         blocks |= collect(fewer, point, observables.some_samples(), streams.PAIRS).blocks

@@ -205,6 +205,7 @@ class VMC:
             UnreliableWarning: at the end, as `tnvmc.trust.energies.of_steps` says.
         """
         steps, n_sites = whole("VMC.run", "steps", steps, 0), self.operator.n_sites
+        controlled(self.method, self.state).sampler.warn_if_rounded("n_samples")
         callbacks, stop = arguments.as_callbacks(callback), False
         records = History([], n_sites, self.operator.units)
         recorded: Any = nullcontext(lambda record: None)

@@ -11,6 +11,7 @@ import numpy as np
 
 from tnvmc.backend.process import memory_limit
 from tnvmc.lattice.lattice import follows_row
+from tnvmc.operators.basis import check_magnetisation
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.settings.ansatz_settings import named
@@ -256,6 +257,11 @@ def hamiltonian_problems(settings: Settings) -> Iterator[ConfigProblem]:
     if sampled is not None and not operator.conserves_magnetisation:
         why = "this Hamiltonian does not conserve it, so that there is no such sector; leave it out"
         yield conflict("sampler.magnetisation", why, sampled)
+    elif sampled is not None:
+        try:
+            check_magnetisation(operator.n_sites, operator.local_dim, sampled)
+        except ValueError as error:
+            yield conflict("sampler.magnetisation", str(error).rstrip("."), sampled)
     for key in ("average", "symmetrise"):
         inverts = "spin" in (getattr(ansatz, key, None) or ())
         if sampled and inverts and operator.conserves_magnetisation:

@@ -100,6 +100,8 @@ class MeasurementPlan:
         if n_burn is None:
             n_burn = sweeps_before(step)
         sampler = given.for_measurement(self.n_samples, n_burn, self.n_thin)
+        if self.sampler or (self.n_samples or 0) % (method.sampler.n_samples or 1):
+            sampler.warn_if_rounded("n_samples")  # multiples of those of a step are told with them
         if method.orthogonal_to:
             sampler = everywhere(sampler)
         if self.symmetries:
