@@ -95,8 +95,16 @@ def section(name: str, **keys: Any) -> Callable[[Json], Any]:
 
 PROBLEMS: list[tuple[Callable[[Json], Any], str, str]] = [
     (table(1, magnetisation=0), "sector 'triplet'", "conflict"),
-    (table(1, magnetisation=1), "sector 'triplet': magnetisation", "conflict"),  # of an odd number of sites
-    (table(1, magnetisation=8), "sector 'triplet': magnetisation", "conflict"),  # six spins have 6 at most
+    (
+        table(1, magnetisation=1),
+        "sector 'triplet': magnetisation",
+        "conflict",
+    ),  # of an odd number of sites
+    (
+        table(1, magnetisation=8),
+        "sector 'triplet': magnetisation",
+        "conflict",
+    ),  # six spins have 6 at most
     (table(1, magnetisation=2.0), "sector.2.magnetisation", "not_allowed"),
     (table(1, magnetization=2), "sector.2.magnetization", "unknown_key"),
     (section("hamiltonian", model="tfim"), "sector 'triplet': magnetisation", "conflict"),
