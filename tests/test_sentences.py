@@ -42,7 +42,23 @@ LEFT = "double layer: no energy without sampling, since "
 
 STAGGERED = "staggered_magnetisation_squared"
 
+VERDICT: dict[str, Any] = {
+    "converged": ["chi", "samples"], "short": [], "undecided": [], "unchecked": ["D"], "warnings": 0, "errors": 0,
+}  # fmt: skip
+
 EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
+    ("verdict", VERDICT, "converged in chi, samples; D not checked"),
+    ("verdict", VERDICT | {"short": ["steps"], "undecided": ["D"], "unchecked": [], "warnings": 1},
+     "1 warning below; converged in chi, samples; not converged in steps; undecided in D"),
+    ("verdict", VERDICT | {"converged": [], "errors": 1},
+     "no result to use: 1 error below; not shown to be converged; D not checked"),
+    ("verdict", VERDICT | {"converged": [], "unchecked": []}, "no check has raised a warning"),
+    ("verdict", VERDICT | {"converged": [], "unchecked": [], "warnings": 2},
+     "2 warnings below; no check has raised anything else"),
+    ("chi_enough", {"chi": 12, "largest_chi": 16, "too_small": [], "sigmas": 0.0, "per_site": 0.0},
+     "chi 12 is enough: chi 16 on the same samples moves the energy by nothing but rounding"),
+    ("chi_enough", {"chi": 12, "largest_chi": 16, "too_small": [], "sigmas": 0.04, "per_site": 2e-6},
+     "chi 12 is enough: chi 16 on the same samples moves the energy by less than 0.1 sigma (2e-6 per site)"),
     ("chi_enough", {"chi": 12, "largest_chi": 16, "too_small": [], "sigmas": 0.1, "per_site": 2e-6},
      "chi 12 is enough: chi 16 on the same samples moves the energy by 0.1 sigma (2e-6 per site)"),
     ("chi_enough", {"chi": 12, "largest_chi": 16, "too_small": [SMALL], "sigmas": 0.1, "per_site": 2e-6},
@@ -53,7 +69,7 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
      "by 2e-4 per site at 3")),
     ("chi_undecided", {**SMALL, **CHANGE, "largest_chi": 16, "too_small": []},
      ("chi 8: too few samples to tell whether it is enough; chi 16 on the same samples moves the energy by "
-     "-1.2e-04 +- 4e-05 per site")),
+     "-1.20(40)e-4 per site")),
     ("double_layer_agrees", LAYERS,
      ("double layer: -0.6035221 per site with 2 Sz = 0 (chi 18, the last step of chi moved it by "
      "2e-8; 4.2 s) without sampling; the sampled energy agrees, 0.9 sigma from it")),
@@ -84,7 +100,7 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("steps_too_few", {"steps": 1}, "steps: 1 is too few to tell whether the energy has settled"),
     ("steps_settled", {"steps": 20, **MOVED, **CHANGE},
      ("steps: no change of the energy is seen over the last quarter (20 steps): "
-     "-1.2e-04 +- 4e-05 per site")),
+     "-1.20(40)e-4 per site")),
     ("energy_still_falls", {"steps": 20, **MOVED, **CHANGE},
      ("steps: the energy still falls: by 3.2 sigma (6.4e-5 per site) over the last quarter "
      "(20 steps); more steps will lower it")),
@@ -131,8 +147,8 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
      ("the steps give no energy at zero variance: the variance does not fall by enough in the last "
      "of them")),
     ("variance_line_not_shown", {"reason": "slope", "slope": 0.159, "slope_error": 0.062},
-     ("the steps give no energy at zero variance: the energy does not fall with the variance (slope "
-     "0.159(62))")),
+     ("the steps give no energy at zero variance: the energy does not fall with the variance "
+     "beyond the noise of the steps")),
     ("variance_line_not_shown", {"reason": "bend", "chi2_per_dof": 7.0},
      ("the steps give no energy at zero variance: the points do not lie on a line (chi^2 per degree "
      "of freedom 7.0)")),
@@ -404,9 +420,9 @@ def test_the_status_shows() -> None:
 
 
 def test_one_of_another_version_is_shown_as_it_stands() -> None:
-    assert sentence(Diagnostic("dreamt", "open", {"n": 3})) == "open: dreamt (n = 3)"
+    assert sentence(Diagnostic("dreamt", "open", {"n": 3})) == "dreamt (n = 3)"
     held = {"code": "energy_jump", "status": "warning", "values": {"before": None, "after": 1.0}}
-    assert sentence(Diagnostic.from_dict(held)) == "warning: energy_jump (before = None, after = 1)"
+    assert sentence(Diagnostic.from_dict(held)) == "energy_jump (before = None, after = 1.0)"
 
 
 def test_what_happened_to_a_step() -> None:

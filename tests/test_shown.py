@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.shown import Table, data_frame, fixed, sentence, with_error
+from tnvmc.shown import Table, data_frame, fixed, line, sentence, with_error
 
 
 @pytest.mark.parametrize(
@@ -39,12 +39,12 @@ def test_a_table_is_escaped_in_html_and_aligned_in_text() -> None:
     assert lines[2].index("1") == lines[3].index("3")
 
 
-def test_a_diagnostic_is_a_sentence_in_html_and_a_code_in_text() -> None:
-    found = Diagnostic("few_walkers", "warning", {"n_walkers": 1, "rows": 16})
+def test_a_diagnostic_is_a_sentence_in_html_and_in_text() -> None:
+    found = Diagnostic("few_walkers", "warning", {"n_walkers": 1, "draws": 16.0, "tau": 0.5})
     table = Table("", (), [("a",)], [found, "a < text"])
     assert f"warning: {sentence(found)}" in unescape(table.html())
     assert "a &lt; text" in table.html()
-    assert str(table).splitlines()[-2:] == [str(found), "a < text"]
+    assert str(table).splitlines()[-2:] == [line(found), "a < text"]
 
 
 def test_a_data_frame_is_of_pandas(monkeypatch: pytest.MonkeyPatch) -> None:

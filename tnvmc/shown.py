@@ -18,6 +18,13 @@ from typing import Any
 LARGE = 1e9
 """Numbers beyond it are written with a power of ten."""
 
+ROUNDING = 1e-13
+"""Part of a number up to which what differs from it does so by rounding alone."""
+
+_DIGITS, _SMALL = 15, 1e-3
+"""Digits of a number in double precision, errors beyond which are rounding; numbers below which so
+many decimals are written with a power of ten."""
+
 
 def fixed(value: float, places: int) -> str:
     """Write a number with so many decimals; with a power of ten where too few digits are left."""
@@ -34,6 +41,11 @@ def with_error(value: float, error: float) -> str:
     if error <= 0:
         return fixed(value, 8)
     places = max(0, 1 - math.floor(math.log10(error)))
+    size = max(abs(value), error)
+    if places + math.floor(math.log10(size)) >= _DIGITS:  # an error of nothing but rounding
+        return fixed(value, 8)
+    if places > _DIGITS - 3 and size < _SMALL:
+        return scientific(value, error)
     digits = round(error * 10**places)
     if places == 0 or digits >= 100:
         return f"{value:.{max(places - 1, 0)}f}({round(error * 10 ** max(places - 1, 0))})"
@@ -50,6 +62,12 @@ def scientific(value: float | None, error: float | None) -> str:
     power = math.floor(math.log10(size))
     scaled = value / 10**power
     return f"{with_error(scaled, error / 10**power) if error else f'{scaled:.1f}'}e{power}"
+
+
+def signed(value: float, error: float | None, of: float = 0.0) -> str:
+    """Write a difference with sign and error as +3.20(49)e-5; "0" for what is rounding `of`."""
+    nothing = max(abs(value), error or 0.0) <= ROUNDING * abs(of)
+    return "0" if nothing else ("+" if value >= 0 else "") + scientific(value, error)
 
 
 def short(value: float) -> str:
@@ -85,7 +103,8 @@ def sentence(diagnostic: Any) -> str:
         text = templates()["sentences"][diagnostic.code]
         return _render(text, diagnostic.status, diagnostic.values)
     except (KeyError, TypeError, ValueError, UndefinedError):
-        return str(diagnostic)
+        told = ", ".join(f"{name} = {value}" for name, value in diagnostic.values.items())
+        return diagnostic.code + (f" ({told})" if told else "")
 
 
 def line(diagnostic: Any) -> str:
@@ -97,9 +116,13 @@ def line(diagnostic: Any) -> str:
 def coded(diagnostic: Any) -> str:
     """Write a diagnostic with its code before its sentence, as warnings of Python are told."""
     told = sentence(diagnostic)
-    if told == str(diagnostic):
-        return told.removeprefix(f"{diagnostic.status}: ")
-    return f"{diagnostic.code}: {told}"
+    return told if told.startswith(diagnostic.code) else f"{diagnostic.code}: {told}"
+
+
+def lines(*told: Any) -> str:
+    """Write texts and diagnostics one below another; those that are good are not told."""
+    found = (each for each in told if getattr(each, "status", "") != "good")
+    return "\n".join(map(_told, found))
 
 
 def step_sentence(diagnostics: Iterable[Any], undone: bool) -> str:
@@ -134,7 +157,7 @@ def _environment() -> Any:
     environment.context_class = WithPhrases
     environment.filters.update({
         "as": format, "short": short, "moved": _moved, "with_error": with_error, "listed": _listed,
-        "sentence_of": sentence_of, "duration": duration,
+        "sentence_of": sentence_of, "duration": duration, "signed": signed, "sigmas": _sigmas,
     })  # fmt: skip
     return environment
 
@@ -151,8 +174,17 @@ def _listed(value: Any) -> str:
 
 def _moved(v: Mapping[str, Any]) -> str:
     """Write how far an energy moves: "3.2 sigma (1.1e-4 per site)"."""
+    if not v["per_site"]:
+        return "nothing but rounding"
     per_site = f"{short(v['per_site'])} per site"
-    return per_site if v["sigmas"] is None else f"{v['sigmas']:.1f} sigma ({per_site})"
+    return per_site if v["sigmas"] is None else f"{_sigmas(v['sigmas'])} sigma ({per_site})"
+
+
+def _sigmas(number: float) -> str:
+    return f"{number:.1f}" if number >= _LEAST_SIGMAS else "less than 0.1"
+
+
+_LEAST_SIGMAS = 0.05  # that are written: below they would be 0.0
 
 
 @dataclass(frozen=True)
@@ -171,8 +203,7 @@ class Table:
             "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
             for row in self.rows
         )
-        told = [note if isinstance(note, str) else line(note) for note in self.notes]
-        notes = "".join(f"<div>{escape(text)}</div>" for text in told)
+        notes = "".join(f"<div>{escape(text)}</div>" for text in map(_told, self.notes))
         headed = f"<thead><tr>{head}</tr></thead>" if any(self.columns) else ""
         return (
             f'<div class="tnvmc"><table><caption>{escape(self.title)}</caption>'
@@ -186,7 +217,11 @@ class Table:
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
             for line in lines
         ]
-        return "\n".join([self.title, *rows, *map(str, self.notes)])
+        return "\n".join([self.title, *rows, *map(_told, self.notes)])
+
+
+def _told(note: Any) -> str:
+    return note if isinstance(note, str) else line(note)
 
 
 class Shown:

@@ -59,14 +59,14 @@ def shown(result: dict[str, Any]) -> str:
 def test_the_table_has_what_a_reader_needs() -> None:
     text = shown(RESULT)
     for words in (
-        "-0.603500(20)", "-0.6035218345  (somewhere)", "3.60e-05 +- 3.3e-05",
+        "-0.603500(20)", "-0.6035218345  (somewhere)", "+3.6(33)e-5",
         "variance per site   1.000e-02", "V-score", "1.0010", "0.300", "1e-6", "1 min 15 s",
     ):  # fmt: skip
         assert words in text
 
 
 def test_an_energy_below_the_known_one_has_a_negative_error() -> None:
-    assert "-3.60e-05 +- 3.3e-05" in shown({**RESULT, "signed_error": -3.6e-5})
+    assert "-3.6(33)e-5" in shown({**RESULT, "signed_error": -3.6e-5})
 
 
 def test_what_is_not_known_is_left_out_or_said() -> None:
@@ -85,7 +85,7 @@ def test_what_is_not_known_is_left_out_or_said() -> None:
 def test_an_error_that_is_not_known() -> None:
     text = shown({**RESULT, "energy_per_site_error": None, "relative_error_error": None})
     assert "-0.60350000 +- unknown" in text
-    assert "3.60e-05 +- unknown" in text
+    assert "+3.6e-5 +- unknown" in text
 
 
 def settings(**sampler: Any) -> Settings:

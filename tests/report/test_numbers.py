@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from tnvmc.report.numbers import per_site, scientific, signed, with_error
-from tnvmc.shown import duration, fixed, short
+from tnvmc.report.numbers import per_site
+from tnvmc.shown import duration, fixed, scientific, short, signed, with_error
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,11 @@ from tnvmc.shown import duration, fixed, short
         (math.nan, 0.1, "nan +- 0.1"),
         (-5.215e-13, 0.0, "-5.21500000e-13"),
         (0.0, 0.0, "0.00000000"),
+        (-1.0, 2.9e-16, "-1.00000000"),  # no digits beyond those of double precision
+        (-0.50000000000000122, 9.2e-16, "-0.50000000"),
+        (-0.5, 1.2e-13, "-0.50000000000000(12)"),
+        (0.0, 1e-17, "0.0(10)e-17"),
+        (3e-17, 1e-17, "3.0(10)e-17"),
         (-4.986e299, 0.0, "-4.98600000e+299"),
         (-4.986e299, 1.2e297, "-4.986000e+299 +- 1.2e+297"),
     ],
@@ -68,12 +73,17 @@ def test_relative_errors_are_written_short(
     [
         (1.6e-4, 5e-5, "+1.60(50)e-4"),
         (-2e-3, None, "-2.0e-3"),
-        (0.0, 0.0, "+0"),
+        (0.0, 0.0, "0"),
         (1e-6, 2e-4, "+0.0(20)e-4"),
     ],
 )
 def test_differences_have_a_sign(value: float, error: float | None, text: str) -> None:
     assert signed(value, error) == text
+
+
+@pytest.mark.parametrize(("of", "text"), [(-0.6, "0"), (1e-6, "-5.4(30)e-18")])
+def test_differences_by_rounding_are_none(of: float, text: str) -> None:
+    assert signed(-5.4e-18, 3e-18, of) == text
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_a_finished_run(tmp_path: Path, checkpoint: bytes) -> None:
     assert found["contraction"] == "src, chi = 6 (measured at 12)"
     assert found["progress"] == "40 of 40 steps in 27.8 s; checkpoint after 1"
     assert found["measured"] == "energy per site -0.574232(26) (S.S units), 2048 samples"
-    assert "relative error 1.6e-04 +- 4.6e-05; exact -0.5743254416" in found["compared"]
+    assert "relative error +1.63(46)e-4; exact -0.5743254416" in found["compared"]
     assert found["stages"].startswith("1: simple_update, D = 2, 20 steps, E/N -0.5675")
     assert found["observables"] == "M^2, staggered: 0.2331(20)"
     assert ("observables", "correlations of SS, SzSz") in description.rows

@@ -20,6 +20,7 @@ from tnvmc.operators.term import Operator
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.session.vmc import VMC
+from tnvmc.shown import sentence
 from tnvmc.trust import double_layer
 from tnvmc.trust.double_layer import LeftOut, scan_double_layer
 from tnvmc.trust.finished_run import APART, agreement
@@ -73,7 +74,7 @@ def test_enumeration_and_double_layer_agree_to_truncation(
     assert [(each.code, each.status) for each in found.diagnostics] == [
         ("double_layer_agrees", "good")
     ]
-    assert "double_layer_agrees" in str(found)
+    assert sentence(found.diagnostics[0]) in str(found)
 
 
 def test_a_sampled_energy_agrees_within_its_error() -> None:

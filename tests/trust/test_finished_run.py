@@ -9,7 +9,7 @@ import pytest
 from tests.trust.results import NOTHING, RESULT, SIGMA, found, warnings
 from tests.trust.results import line as line_of
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.trust.finished_run import diagnostics_of
+from tnvmc.trust.finished_run import diagnostics_of, to_heed, verdict
 
 
 def point(chi: int, difference: float, error: float = 7e-5, **other: Any) -> dict[str, Any]:
@@ -49,6 +49,52 @@ def test_chi_with_too_few_samples(difference: float, error: float) -> None:
     assert (undecided.code, undecided.status) == ("chi_undecided", "open")
     assert undecided.values["change_per_site"] == pytest.approx(-difference * SIGMA / 36)
     assert undecided.values["error_per_site"] == pytest.approx(error / 36)
+
+
+def test_a_change_by_rounding_is_none() -> None:
+    (enough,) = of_chi(point(8, 1e-12, 1e-17), point(16, 0, 0))
+    assert (enough.code, enough.values["per_site"], enough.values["sigmas"]) == ("chi_enough", 0, 0)
+
+
+GOOD = [
+    Diagnostic("chi_enough", "good"), Diagnostic("samples_measured", "good"),
+    Diagnostic("steps_settled", "good"), Diagnostic("bond_dimension_single", "open"),
+]  # fmt: skip
+ALL = {"converged": ["chi", "samples", "steps"], "short": [], "undecided": [], "unchecked": ["D"]}
+
+
+@pytest.mark.parametrize(
+    ("diagnostics", "status", "values", "heeded"),
+    [
+        (GOOD, "open", ALL, []),
+        (GOOD[:3], "good", ALL | {"unchecked": []}, []),
+        (
+            [
+                Diagnostic("heavy_tail", "warning"), Diagnostic("chi_undecided", "open"),
+                Diagnostic("energy_still_falls", "open"), Diagnostic("samples_measured", "open"),
+                Diagnostic("bond_dimension_enough", "good"), Diagnostic("measured_mean", "good"),
+            ],
+            "warning",
+            {"converged": ["D"], "short": ["samples", "steps"], "undecided": ["chi"], "unchecked": [],
+             "warnings": 1},
+            ["heavy_tail", "chi_undecided", "energy_still_falls", "samples_measured"],
+        ),
+        (
+            [Diagnostic("measured_energy_not_finite", "error"), Diagnostic("heavy_tail", "warning")],
+            "error",
+            {"converged": [], "errors": 1, "warnings": 1},
+            ["measured_energy_not_finite", "heavy_tail"],
+        ),
+        ([], "good", {"converged": [], "unchecked": [], "warnings": 0}, []),
+    ],
+)  # fmt: skip
+def test_one_verdict_and_all_that_is_wrong(
+    diagnostics: list[Diagnostic], status: str, values: dict[str, Any], heeded: list[str]
+) -> None:
+    told = verdict(diagnostics)
+    assert (told.code, told.status) == ("verdict", status)
+    assert {key: told.values[key] for key in values} == values
+    assert [each.code for each in to_heed(diagnostics)] == heeded
 
 
 def test_chi_of_an_enumeration_has_no_sigma() -> None:

@@ -155,8 +155,8 @@ def _converge(options: argparse.Namespace) -> None:
     from tnvmc.app.converge import converge_run
     from tnvmc.report.live import told_in_logs, working
     from tnvmc.settings.problems import ConfigError
-    from tnvmc.shown import line
-    from tnvmc.trust.finished_run import diagnostics_of
+    from tnvmc.shown import line, sentence
+    from tnvmc.trust.finished_run import diagnostics_of, verdict
 
     with termination_as_exception():
         when = {"auto": None, "yes": True, "no": False}[options.double_layer]
@@ -166,13 +166,15 @@ def _converge(options: argparse.Namespace) -> None:
             scan, result = converge_run(
                 options.folder, options.chi, options.n_samples, options.double_chi or when
             )
+    found = diagnostics_of(result)
+    print(sentence(verdict(found)))
     print(replace(scan, diagnostics=(), double_layer=None))
     for diagnostic in scan.diagnostics:
         if not diagnostic.code.startswith("double_layer"):  # those stand in the result
             print(line(diagnostic))
     if scan.double_layer is not None and scan.double_layer.points:
         print(scan.double_layer)
-    for diagnostic in diagnostics_of(result):
+    for diagnostic in found:
         print(line(diagnostic))
 
 

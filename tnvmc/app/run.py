@@ -151,7 +151,7 @@ def continued_run(
 
 def _shown(result: dict[str, Any], console: RunConsole, path: Path) -> dict[str, Any]:
     console.result(result)
-    console.say(f"written to {path}")
+    console.say(f"written to {path}; every check: tnvmc show {path}")
     return result
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tnvmc.backend.arguments import level_of_caller
-from tnvmc.shown import coded
+from tnvmc.shown import coded, line
 
 Status = Literal["good", "open", "warning", "error"]
 """good: the check passed; open: not enough, or not known to be (more of something would tell);
@@ -36,9 +36,7 @@ class Diagnostic:
         return cls(str(found["code"]), found["status"], dict(found["values"]))
 
     def __str__(self) -> str:
-        shown = ", ".join(_told(name, value) for name, value in self.values.items())
-        told = self.code if self.status == "good" else f"{self.status}: {self.code}"
-        return told + (f" ({shown})" if shown else "")
+        return line(self)
 
 
 class UnreliableWarning(UserWarning):
@@ -57,9 +55,3 @@ def warn_of(diagnostics: Iterable[Diagnostic], where: str) -> None:
     for found in diagnostics:
         if found.status in ("warning", "error"):
             warnings.warn(UnreliableWarning(f"{where}: {coded(found)}"), stacklevel=level)
-
-
-def _told(name: str, value: Any) -> str:
-    if name == "lacks":  # alone it would not say what to do
-        return f"try more steps or {'another kind' if value == 'kind' else f'a larger {value}'}"
-    return f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}"

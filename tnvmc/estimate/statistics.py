@@ -17,7 +17,7 @@ from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.mixing import ENOUGH, bins_or_walkers, error_of_mean, largest_share, split_r_hat
 from tnvmc.sampling.problem import SampleInfo
-from tnvmc.shown import Shown, Table, with_error
+from tnvmc.shown import Shown, Table, lines, with_error
 
 Array = Any
 
@@ -53,7 +53,7 @@ class Estimate(Shown):
         return f"<{type(self).__name__}: {self._numbers()}, {self.n_samples} samples{told}>"
 
     def __str__(self) -> str:
-        return "; ".join([self._numbers(), *map(str, self.diagnostics)])
+        return lines(self._numbers(), *self.diagnostics)
 
     def _numbers(self) -> str:
         return with_error(self.mean, self.error)
@@ -94,7 +94,7 @@ class ComplexEstimate(Shown):
     def _table(self) -> Table:
         one, other = self.real._rows(), self.imaginary._rows()
         rows = [(*row, both[1]) for row, both in zip(one, other, strict=True)]
-        notes = [str(each) for part in (self.real, self.imaginary) for each in part.diagnostics]
+        notes = [*self.real.diagnostics, *self.imaginary.diagnostics]
         return Table("complex mean", ("", "real part", "imaginary part"), rows, notes)
 
 

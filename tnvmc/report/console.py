@@ -22,11 +22,11 @@ from tnvmc.report.describe import (
     symmetries_text,
 )
 from tnvmc.report.live import Bar, Output, can_show, console_on, step_numbers, working
-from tnvmc.report.numbers import known_energy, per_site
+from tnvmc.report.numbers import known_energy, per_site, relative_error
 from tnvmc.settings.config import Settings
 from tnvmc.settings.stages import stages_of
-from tnvmc.shown import duration, fixed, line, step_sentence, with_error
-from tnvmc.trust.finished_run import diagnostics_of
+from tnvmc.shown import duration, fixed, line, sentence, step_sentence, with_error
+from tnvmc.trust.finished_run import diagnostics_of, to_heed, verdict
 from tnvmc.vmc.results import StepRecord
 
 _PLAIN_LINES = 20
@@ -84,10 +84,12 @@ class RunConsole:
             raise OutputLost
 
     def result(self, result: Mapping[str, Any]) -> None:
-        """Print the final table and the diagnostics below it, from the content of result.json."""
+        """Print a verdict, the final table, and what is to be heeded, from result.json."""
+        found = diagnostics_of(result)
+        self.say(sentence(verdict(found)))
         self.console.print(rows_table(result_rows(result)))
         self._check_output()
-        for diagnostic in diagnostics_of(result):
+        for diagnostic in to_heed(found):
             self.say(line(diagnostic))
 
     def step(self, record: StepRecord) -> None:
@@ -218,10 +220,8 @@ def result_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         error = (result.get("exact_error") or 0.0) / result["n_sites"]
         known = f"{known_energy(exact, error)}  ({result['exact_source']})"
     yield result["exact_method"] or "exact", known
-    if result["relative_error"] is not None:
-        signed = result.get("signed_error", result["relative_error"])
-        error = result["relative_error_error"]
-        yield "relative error", f"{signed:.2e} +- {'unknown' if error is None else f'{error:.1e}'}"
+    if off := relative_error(result):
+        yield "relative error", off
     if result["variance"] is not None:
         yield "variance per site", f"{result['variance'] / result['n_sites']:.3e}"
     yield from measured_numbers(result, ("v_score", *DRAWS, "n_samples"))

@@ -21,6 +21,9 @@ from tnvmc.trust.finished_run import of_last_stage
 # Keys of [ansatz] that are no part of a network.
 _NO_PART = {"kind", "D", "dtype", "init", "symmetrise", "characters"}
 
+STATUSES = ("error", "warning", "open", "good")
+"""Of diagnostics, the worst first."""
+
 _NUMBERS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "n_parameters": ("parameters", str),
     "n_samples": ("samples", str),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from shutil import get_terminal_size
 from typing import Any
 
-from tnvmc.shown import fixed, scientific, with_error
+from tnvmc.shown import fixed, signed, with_error
 
 
 def per_site(held: Mapping[str, Any], n_sites: int | None) -> str | None:
@@ -27,9 +27,13 @@ def known_energy(value: float, error: float | None) -> str:
     return with_error(value, error) if error else fixed(value, 10)
 
 
-def signed(value: float, error: float | None) -> str:
-    """Write a number with its sign and error as +3.20(49)e-5."""
-    return ("+" if value >= 0 else "") + scientific(value, error)
+def relative_error(result: Mapping[str, Any]) -> str | None:
+    """Write how far a result lies from the energy to compare with, in parts of it, if known."""
+    size, error = result.get("relative_error"), result.get("relative_error_error")
+    if size is None:
+        return None
+    unknown = " +- unknown" if error is None else ""
+    return signed(result.get("signed_error", size), error, 1.0) + unknown
 
 
 Lines = Sequence[Sequence[str]]

@@ -13,9 +13,9 @@ import numpy as np
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.report.console import rows_table
 from tnvmc.report.describe import sector_text
-from tnvmc.shown import fixed, line, with_error
+from tnvmc.shown import fixed, line, sentence, with_error
 from tnvmc.storage.run_files import OBSERVABLES, Json, as_array
-from tnvmc.trust.finished_run import diagnostics_of
+from tnvmc.trust.finished_run import diagnostics_of, verdict
 
 _NOTHING = 1e-12  # what rounding leaves of a mean that vanishes
 
@@ -198,12 +198,13 @@ def samples_text(held: Json) -> str:
 
 
 def print_observables(found: Json, folder: str | Path, told: Sequence[Diagnostic] = ()) -> None:
-    """Print the table of ``tnvmc measure``, its diagnostics, then those `told`, and the place."""
+    """Print a verdict, the table of ``tnvmc measure``, its diagnostics, those `told`, the place."""
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console, own = Console(highlight=False), diagnostics_of(found)
+    console.print(sentence(verdict(own)), markup=False, soft_wrap=True)
     console.print(rows_table(_table_rows(found)))
-    lines = map(line, (*diagnostics_of(found), *told))
+    lines = map(line, (*own, *told))
     for text in (*lines, f"written to {Path(folder) / OBSERVABLES}"):
         console.print(text, markup=False, soft_wrap=True)
 

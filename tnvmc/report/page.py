@@ -11,14 +11,14 @@ from typing import Any
 from tnvmc._version import __version__
 from tnvmc.report import describe
 from tnvmc.report.figures import NAMES, draw, style
-from tnvmc.report.numbers import known_energy, per_site, signed
+from tnvmc.report.numbers import known_energy, per_site
 from tnvmc.report.observables import observed, samples_text
 from tnvmc.report.plots import check_ours
-from tnvmc.shown import duration, fixed, sentence, short, with_error
+from tnvmc.shown import duration, fixed, sentence, short, signed, with_error
 from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.run_files import Json, Run, is_current, read_run, steps_asked, steps_done
 from tnvmc.storage.run_folder import CONFIG, disk_errors
-from tnvmc.trust.finished_run import diagnostics_of
+from tnvmc.trust.finished_run import diagnostics_of, verdict
 
 REPORT = "report.html"
 MADE_BY = "tnvmc report"
@@ -33,11 +33,7 @@ _MODELS = {
     "shastry_sutherland": "Shastry–Sutherland model",
     "terms": "H",
 }
-_STATUSES = ("error", "warning", "open", "good")  # the worst first
 _DRAWN = {"chains": "Markov chains", "direct": "direct sampling"}
-
-_ROUNDING = 1e-13
-"""Of an energy: a smaller difference is none."""
 
 Row = list[str | None]
 
@@ -132,7 +128,7 @@ def _headline(run: Run) -> Iterator[tuple[str, str]]:
     if exact:
         off = (energy - exact) / abs(exact)
         error = math.hypot(error, known_error) / abs(exact)
-        yield signed(off, error), f"relative to {method} energy"
+        yield signed(off, error, 1.0), f"relative to {method} energy"
     result: Json = run.result or {}
     if variance := _short(result, "variance", run.n_sites):
         yield variance, "variance per site"
@@ -141,7 +137,7 @@ def _headline(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _words(run: Run) -> list[tuple[str, str]]:
-    """Status and sentence of everything that is to be known of the result; the worst first."""
+    """Status and sentence of the verdict, then of all that is to be known; the worst first."""
     result: Json = run.result or {}
     told = [("warning", describe.damage_text(damage)) for damage in run.damage]
     if not is_current(run):
@@ -150,12 +146,13 @@ def _words(run: Run) -> list[tuple[str, str]]:
         if run.result is not None:
             text += f", and the measurement is that after {result.get('steps')}, with its settings"
         told.append(("warning", f"the run is not finished: {text}"))
-    told += [(str(found.status), sentence(found)) for found in diagnostics_of(result)]
-    if all(status == "good" for status, _ in told):
-        told.append(("good", "no check has raised a warning"))
+    found = diagnostics_of(result)
+    told += [(str(each.status), sentence(each)) for each in found]
     if run.result is not None and not result.get("convergence"):
         told.append(("open", "convergence in χ was not measured (tnvmc converge)"))
-    told.sort(key=lambda line: _STATUSES.index(line[0]))
+    told.sort(key=lambda line: describe.STATUSES.index(line[0]))
+    if run.result is not None:
+        told.insert(0, ("verdict", sentence(verdict(found))))
     return [(status, _capital(text)) for status, text in dict.fromkeys(told)]
 
 
@@ -182,7 +179,7 @@ def _comparison(run: Run) -> list[Row]:
         if exact:
             off = held["energy"] / n - exact
             error = math.hypot(held["energy_error"] / n, known_error)
-            relative = signed(off / abs(exact), error / abs(exact))
+            relative = signed(off / abs(exact), error / abs(exact), 1.0)
             in_errors = f"{off / error:+.1f}" if error else None
         rows.append(["this run", source, per_site(held, n), relative, in_errors])
     if exact:
@@ -242,9 +239,8 @@ def _chi_scan(run: Run) -> list[Row]:
         off, error = point.get("difference"), point.get("difference_error") or 0.0
         between: Row = [None, None]
         if off is not None and error > 0:
-            between = [signed(off / n, error / n), f"{off / error:+.1f}"]
-            if max(abs(off), error) < _ROUNDING * abs(point["energy"] or 0.0):
-                between = ["0", None]
+            moved = signed(off / n, error / n, (point["energy"] or 0.0) / n)
+            between = [moved, None if moved == "0" else f"{off / error:+.1f}"]
         spread = _short(point, "closure_spread")
         rows.append([str(point["chi"]), per_site(point, n), *between, spread])
     return rows

@@ -10,7 +10,7 @@ from typing import Any
 
 from tnvmc.report import describe as words
 from tnvmc.report.describe import facts
-from tnvmc.report.numbers import in_columns, in_markdown, known_energy, per_site
+from tnvmc.report.numbers import in_columns, in_markdown, known_energy, per_site, relative_error
 from tnvmc.report.observables import observed
 from tnvmc.series.kind import SeriesTable
 from tnvmc.shown import duration, line, sentence, step_sentence
@@ -19,7 +19,7 @@ from tnvmc.storage.hdf5 import StateFileError, opened, parameters_in
 from tnvmc.storage.identity import kind_in
 from tnvmc.storage.run_files import OBSERVABLES, Damage, Json, Run
 from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, HISTORY, PICTURE, RESULT
-from tnvmc.trust.finished_run import diagnostics_of
+from tnvmc.trust.finished_run import diagnostics_of, verdict
 
 _LAST = 3  # steps whose energies are shown
 _WIDTH = 13  # of the names on the left
@@ -78,6 +78,9 @@ def describe(path: str | Path) -> Description:
 def _of_run(run: Run, checkpoint: Json | None) -> Rows:
     result, held = run.result or {}, checkpoint or {"identity": {}}
     told = words.facts(run, _shared_in(held["identity"]))
+    found = diagnostics_of(result)
+    if run.result is not None:
+        yield "verdict", sentence(verdict(found))
     number = result.get("n_parameters", held["identity"].get("n_parameters"))
     if number is not None:
         count = f"{number} parameters{words.parameters_text(result)}"
@@ -98,16 +101,13 @@ def _of_run(run: Run, checkpoint: Json | None) -> Rows:
             text += f", then cut: bonds lost up to {lost:.1e} of their weight"
         yield "stages", text
     yield "measured", _measured(run)
-    if result.get("relative_error") is not None:
-        error, exact = result["relative_error_error"], result["exact_energy_per_site"]
-        signed = result.get("signed_error", result["relative_error"])
-        off = f"{signed:.1e} +- {'unknown' if error is None else f'{error:.1e}'}"
+    if off := relative_error(result):
+        exact = result["exact_energy_per_site"]
         digits = known_energy(exact, (result.get("exact_error") or 0.0) / result["n_sites"])
         known = f"{result['exact_method']} {digits} ({result['exact_source']})"
         yield "compared", f"relative error {off}; {known}"
-    for found in diagnostics_of(result):
-        if found.status in ("warning", "error"):
-            yield found.status, sentence(found)
+    for each in sorted(found, key=lambda each: words.STATUSES.index(each.status)):
+        yield each.status, sentence(each)
     for text in _observables(run):
         yield "observables", text
     version = result.get("version") or held.get("version", "unknown")

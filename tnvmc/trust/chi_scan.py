@@ -18,7 +18,7 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.statistics import difference, effective_samples, estimate
 from tnvmc.sampling.workers import measure_configs
-from tnvmc.shown import Shown, Table, drawn, fixed, with_error
+from tnvmc.shown import Shown, Table, drawn, fixed, signed, with_error
 from tnvmc.storage.identity import kind_in
 from tnvmc.trust.finished_run import agreement
 from tnvmc.vmc.measurement import Measured
@@ -77,13 +77,18 @@ class ChiScan(Shown):
         )
 
     def _table(self) -> Table:
-        n, last = self.n_sites, self.points[-1].chi
-        columns = ("chi", f"energy ({self.units})", "energy per site", f"per site, from chi {last}")
+        n, last = self.n_sites, self.points[-1]
+        columns = (
+            "chi",
+            f"energy ({self.units})",
+            "energy per site",
+            f"per site, from chi {last.chi}",
+        )
         rows = [
             (
                 str(point.chi), with_error(point.energy, point.energy_error),
                 with_error(point.energy / n, point.energy_error / n),
-                f"{point.difference / n:+.1e} +- {point.difference_error / n:.0e}",
+                signed(point.difference / n, point.difference_error / n, last.energy / n),
             )
             for point in self.points
         ]  # fmt: skip

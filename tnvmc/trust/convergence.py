@@ -47,9 +47,7 @@ def convergence(
     )
     diagnostics = diagnose(result, history, found)
     if found["variance"] is None:
-        diagnostics += [
-            why for why in zero_variance(history)[1] if why.values["reason"] in ("slope", "bend")
-        ]
+        diagnostics += [why for why in zero_variance(history)[1] if why.values["reason"] == "bend"]
     return finite_or_none({**found, "diagnostics": [each.as_dict() for each in diagnostics]})
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.line_fit import change_over_last_quarter, cost
+from tnvmc.shown import ROUNDING
 from tnvmc.trust.steps import SIGNIFICANT, good_lines, of_last_stage, unstable
 from tnvmc.vmc.results import finite_or_none
 
@@ -83,6 +84,43 @@ def diagnostics_of(result: Json) -> list[Diagnostic]:
     return [Diagnostic.from_dict(found) for found in (*measured, *later)]
 
 
+_CHECKS = {
+    "chi": ("chi_",),
+    "samples": ("samples_measured",),
+    "steps": ("steps_", "energy_rises", "energy_still_falls"),
+    "D": ("bond_dimension_",),
+}
+_UNCHECKED = {"bond_dimension_single", "steps_too_few"}
+_UNDECIDED = {"bond_dimension_cut", "bond_dimension_undecided", "chi_undecided"}
+_ASIDE = _UNCHECKED | {"double_layer_left_out", "variance_line_not_shown"}
+
+
+def verdict(found: Sequence[Diagnostic]) -> Diagnostic:
+    """Sum up diagnostics: what a result is converged in and what not, and how many warnings stand.
+
+    Code verdict; "converged", "short", "undecided" and "unchecked" are lists of "chi", "samples",
+    "steps", "D", each of which is in one of them or in none.
+    """
+    lists: dict[str, list[str]] = {
+        key: [] for key in ("converged", "short", "undecided", "unchecked")
+    }
+    for axis, codes in _CHECKS.items():
+        for each in found:
+            if each.code.startswith(codes):
+                key = "converged" if each.status == "good" else "short"
+                key = "unchecked" if each.code in _UNCHECKED else key
+                lists["undecided" if each.code in _UNDECIDED else key].append(axis)
+    told = [each.status for each in found]
+    counts = {"warnings": told.count("warning"), "errors": told.count("error")}
+    worst = next(s for s in ("error", "warning", "open", "good") if s in (*told, "good"))
+    return Diagnostic("verdict", worst, lists | counts)
+
+
+def to_heed(found: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Give those beside a verdict that are not good, but for what it has told in full."""
+    return [each for each in found if each.status != "good" and each.code not in _ASIDE]
+
+
 def of_measurement(result: Json) -> list[Json]:
     """Give what a result.json says of its measurement, wherever earlier versions have put it."""
     measured = list(result.get("diagnostics") or ())
@@ -110,10 +148,16 @@ def final_D(result: Json) -> int | None:
 
 
 def _moved(result: Json, change: float) -> dict[str, float | None]:
-    """Give the size of a change of the total energy; no "sigmas" without an error (enumeration)."""
-    known = result["energy_error"]
-    sigmas = abs(change) / known if known else None
-    return {"per_site": abs(change) / result["n_sites"], "sigmas": sigmas}
+    """Give the size of a change of the total energy, 0 for rounding; no "sigmas" without an error
+    (enumeration).
+    """
+    known, change = result["energy_error"], abs(_beyond_rounding(result, change))
+    sigmas = change / known if known else None
+    return {"per_site": change / result["n_sites"], "sigmas": sigmas}
+
+
+def _beyond_rounding(result: Json, change: float) -> float:
+    return change if abs(change) > ROUNDING * abs(result["energy"]) else 0.0
 
 
 def _seen(result: Json, change: float, error: float) -> bool:
@@ -137,7 +181,8 @@ def _chi(result: Json, points: Sequence[Json]) -> Iterator[Diagnostic]:
             yield Diagnostic("chi_enough", "good", values)
             return
         else:
-            values |= {"change_per_site": -change / n, "error_per_site": error / n}
+            change = -_beyond_rounding(result, change)
+            values |= {"change_per_site": change / n, "error_per_site": error / n}
             yield Diagnostic("chi_undecided", "open", values)
             return
     values = {"largest_chi": largest, "next_chi": math.ceil(1.5 * largest), "too_small": too_small}
@@ -157,8 +202,8 @@ def _steps(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
     (change, error), n = seen, result["n_sites"]
     values = {
         "steps": len(lines) // 4,
-        "change_per_site": change / n,
-        "error_per_site": error / n,
+        "change_per_site": _beyond_rounding(result, change) / n,
+        "error_per_site": _beyond_rounding(result, error) / n,
         **_moved(result, change),
     }
     if not _seen(result, change, error):

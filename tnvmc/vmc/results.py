@@ -9,7 +9,7 @@ from typing import Any
 
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.statistics import Estimate
-from tnvmc.shown import Shown, Table, drawn, with_error
+from tnvmc.shown import Shown, Table, drawn, lines, with_error
 from tnvmc.vmc.orthogonal import Overlap
 
 Array = Any
@@ -54,7 +54,7 @@ class StepRecord(Shown):
         )
         if self.acceptance is not None:
             text += f", acceptance {self.acceptance:.2f}"
-        return "; ".join([text, *map(str, self.diagnostics)])
+        return lines(text, *self.diagnostics)
 
     def __repr__(self) -> str:
         energy = with_error(self.energy, self.energy_error)
@@ -79,7 +79,7 @@ class StepRecord(Shown):
         ]
         rows.append(("seconds", f"{self.seconds:.3g}", ""))
         title = f"step {self.step + 1}{', undone' if self.undone else ''}"
-        return Table(title, ("", "", ""), rows, [str(found) for found in self.diagnostics])
+        return Table(title, ("", "", ""), rows, self.diagnostics)
 
     def as_dict(self) -> dict[str, Any]:
         """Give a dict for strict JSON: None where a number is not finite."""
@@ -179,7 +179,7 @@ class Measurement(Shown):
             f"variance per site {self.variance / self.n_sites:.2g}, "
             f"V-score {self.v_score:.2g}, {self.n_samples} samples"
         )
-        return "; ".join([text, *map(str, self.diagnostics)])
+        return lines(text, *self.diagnostics)
 
     def _table(self) -> Table:
         total, per_site = self._energies
