@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests import oracles
+from tests.magnets import along_z, bosons, correlated_hopping, folded_xxz
 from tests.oracles import dense_hamiltonian, dense_sector
 from tnvmc import exact
 from tnvmc import lattice as lattices
@@ -268,8 +269,34 @@ def test_sectors_by_name() -> None:
     assert full.sector is None
     assert np.isclose(full.energy, -1.25)
     assert np.isclose(exact_ground_state(operator, 6).energy, -1.25)
-    assert exact_ground_state(operator).energy > -1.25 + 0.1
+    assert exact_ground_state(operator, 0).energy > -1.25 + 0.1
+    assert np.isclose(exact_ground_state(operator).energy, -1.25)
     assert np.isclose(exact_ground_state(operator, np.int64(-6)).energy, -1.25)
+
+
+@pytest.mark.parametrize(
+    ("operator", "lowest"),
+    [
+        (along_z(square(2, 4), 0.9), 2),
+        (along_z(square(2, 4), -0.9), -2),
+        (along_z(square(2, 4), 0.1), 0),
+        (along_z(square(3, 3), 0.1), 1),
+        (along_z(square(3, 3), -0.1), -1),
+        (correlated_hopping(10), -2),
+        (bosons(5), -5),
+        (folded_xxz(10), 4),
+        (xxz(square(3, 3), Jz=2.0), 1),
+    ],
+    ids=lambda value: getattr(value, "name", str(value)),
+)
+def test_without_a_sector_the_lowest_is_taken(operator: Operator, lowest: int) -> None:
+    """That of the smallest Sz was, without a word."""
+    found = exact_ground_state(operator)
+    largest = operator.n_sites * (operator.local_dim - 1)
+    every = {m: exact_ground_state(operator, m).energy for m in range(-largest, largest + 1, 2)}
+    assert found.energy == every[found.sector] == pytest.approx(min(every.values()), abs=1e-12)
+    assert found.sector == lowest
+    assert exact_levels(operator, 1)[0] == pytest.approx(found.energy, abs=1e-9)
 
 
 def test_the_same_call_gives_the_same_bits() -> None:
@@ -368,7 +395,7 @@ def test_field_along_z_moves_the_ground_state_out_of_zero_magnetisation() -> Non
     dense = np.linalg.eigvalsh(dense_hamiltonian(operator))[0]
     assert np.isclose(exact_ground_state(operator, "full").energy, dense)
     assert np.isclose(exact_ground_state(operator, -4).energy, dense)
-    assert exact_ground_state(operator).energy > dense
+    assert exact_ground_state(operator, 0).energy > dense
 
 
 def test_levels_close_together_are_found() -> None:

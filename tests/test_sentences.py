@@ -256,6 +256,11 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("sector_not_compared", {"magnetisation": 0, "field_per_site": 0.5},
      ("there is a field along z, 0.5 a site, so the ground state may have another magnetisation than "
      "2 Sz = 0, which was solved; set sampler.magnetisation, and compare the energies of several")),
+    ("sector_not_compared", {"magnetisation": 0, "field_per_site": 0.0, "bosons": 36, "expected": -24},
+     ("not all sectors are small enough to be compared, and no symmetry tells which is the lowest: the "
+     "ground state may have another magnetisation than 2 Sz = 0, which was solved (36 bosons, if local states "
+     "count them), a small cluster suggests 2 Sz = -24; set sampler.magnetisation, and compare the energies of "
+     "several")),
     ("closure_spread_large", {"spread": 0.1, "threshold": 5.8e-3},
      ("closure spread is 1e-1, above 5.8e-3, the limit for this error of the energy: amplitudes depend on "
      "the row where they are computed, by enough to change the energy; raise contraction.chi and measure.chi")),

@@ -16,7 +16,8 @@ from tnvmc.lattice.permutations import SymmetryGroup
 from tnvmc.operators.assembly import Blocks, splits, spread
 from tnvmc.operators.basis import CODE_BITS, Basis, count_elements, smallest_magnetisation
 from tnvmc.operators.foreign import as_operator
-from tnvmc.operators.properties import energy_bound
+from tnvmc.operators.properties import energy_bound, rotation_invariant
+from tnvmc.operators.symmetry import other_sectors
 from tnvmc.operators.term import Operator, require_operator
 from tnvmc.shown import Shown, Table
 
@@ -103,11 +104,10 @@ def exact_ground_state(
 
     Args:
         operator: the Hamiltonian.
-        sector: "full", twice the total Sz, or "auto": that of the operator, if it has one; else the
-            sector of smallest Sz, where there are off-diagonal elements and all of them keep the
-            magnetisation; else, and for an operator of another library, the full space.  The
-            smallest sector holds the ground state of antiferromagnets, but not that of an Ising
-            ferromagnet or of a model in a field along z.
+        sector: "full", twice the total Sz, or "auto": that of the operator, if it has one; else,
+            where there are off-diagonal elements and all of them keep the magnetisation, that of
+            the lowest energy, of several the one of smallest Sz; else, and for an operator of
+            another library, the full space.
         gap: also compute the next level.
         vector: also return the ground state.
 
@@ -118,7 +118,8 @@ def exact_ground_state(
 
     Cost: about 20 bytes per matrix element and 200 per basis state, twice that if complex, half
     where spin inversion is used; 16 s of one core for J1-J2 on 24 sites (2.7 million states).
-    Lattice symmetries are not used.
+    "auto" looks at all sectors, for up to six times that, where H does not commute with the total
+    spin.  Lattice symmetries are not used.
     """
     given, operator = operator, as_operator(operator)
     if operator is not given and sector == "auto" and operator.magnetisation is None:
@@ -238,14 +239,24 @@ def available_bytes() -> int:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
+def smallest_sector(operator: Operator) -> Sector:
+    """Give the sector of a run that names none: the operator's own, or that of smallest Sz."""
+    if operator.magnetisation is not None:
+        return operator.magnetisation
+    if not operator.replacements or not operator.conserves_magnetisation:
+        return "full"
+    return smallest_magnetisation(operator.n_sites, operator.local_dim)
+
+
 def _states(where: str, operator: Operator, sector: Sector) -> Basis:
     """The states of a sector whose matrix fits the memory."""
     require_operator(where, "operator", operator)
-    states = Basis(operator.n_sites, operator.local_dim, _magnetisation(operator, sector))
+    asked = smallest_sector(operator) if sector == "auto" else sector
+    states = Basis(operator.n_sites, operator.local_dim, _magnetisation(asked))
     needed = estimate_bytes(operator, states)
     allowed = int(MEMORY_SHARE * available_bytes())
     if needed <= allowed:
-        return states
+        return _lowest_sector(operator, states) if sector == "auto" else states
     full = states.magnetisation is None
     part = "full space" if full else f"2 Sz = {states.magnetisation}"
     smaller = "name a magnetisation sector, " * (full and operator.conserves_magnetisation)
@@ -257,15 +268,24 @@ def _states(where: str, operator: Operator, sector: Sector) -> Basis:
     )
 
 
-def _magnetisation(operator: Operator, sector: Sector) -> int | None:
+def _lowest_sector(operator: Operator, smallest: Basis) -> Basis:
+    """The states of the sector of the lowest energy, the smallest where no other lies lower."""
+    first = smallest.magnetisation
+    if first is None or operator.magnetisation is not None or rotation_invariant(operator):
+        return smallest
+    others = (replace(smallest, magnetisation=m) for m in other_sectors(operator, first))
+    every = [smallest, *others]
+    for look in (True, False):  # those that may be it to the last digit
+        found = (_lowest(operator, states, 1, precise=False, look=look)[0] for states in every)
+        seen = [(level.energy, level.residual if look else 0.0) for level in found]
+        least = min(map(sum, seen)) + _SAME * energy_bound(operator)
+        every = [s for s, (energy, off) in zip(every, seen, strict=True) if energy - off <= least]
+    return every[0]
+
+
+def _magnetisation(sector: Sector) -> int | None:
     if sector == "full":
         return None
-    if sector == "auto":
-        if operator.magnetisation is not None:
-            return operator.magnetisation
-        if not operator.replacements or not operator.conserves_magnetisation:
-            return None
-        return smallest_magnetisation(operator.n_sites, operator.local_dim)
     try:
         return whole("exact", "sector", sector, None)
     except ValueError:
@@ -289,8 +309,10 @@ class _Level:
     residual: float
 
 
-def _lowest(operator: Operator, states: Basis, n_levels: int, precise: bool) -> list[_Level]:
-    """Lowest levels, increasing, of all blocks of the matrix; checked."""
+def _lowest(
+    operator: Operator, states: Basis, n_levels: int, precise: bool, look: bool = False
+) -> list[_Level]:
+    """Lowest levels, increasing, of all blocks of the matrix; checked, but for a first `look`."""
     if _is_dense(states.dimension, n_levels):
         matrix = operator.sparse(states.magnetisation).toarray()
         energies, vectors = np.linalg.eigh(matrix)
@@ -314,6 +336,9 @@ def _lowest(operator: Operator, states: Basis, n_levels: int, precise: bool) -> 
             found = {sign: search(level, 1, FIRST_LOOK)[0] for sign, level in found.items()}
             least = min(level.energy for level in found.values())
             found = {s: x for s, x in found.items() if x.energy - x.residual <= least}
+            if look:
+                return [min(found.values(), key=lambda level: level.energy)]
+        tolerance = FIRST_LOOK if look else tolerance
         searched = (search(level, n_levels, tolerance) for level in found.values())
         levels = [level for of_block in searched for level in of_block]
     except ArpackNoConvergence as error:
@@ -323,7 +348,7 @@ def _lowest(operator: Operator, states: Basis, n_levels: int, precise: bool) -> 
             "energy without the gap, or name a sector"
         ) from error
     levels.sort(key=lambda level: level.energy)
-    for level in levels[:n_levels]:
+    for level in [] if look else levels[:n_levels]:
         if not level.residual <= WORST_RESIDUAL * max(abs(level.energy), typical):
             raise RuntimeError(
                 f"exact diagonalisation of {operator.name}: (H - E) psi has length "

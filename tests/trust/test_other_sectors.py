@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.magnets import along_z, bosons, correlated_hopping, dzyaloshinskii_moriya, folded_xxz
 from tests.operators.test_properties import field
-from tnvmc import PEPS, VMC, Enumerate, UnreliableWarning, heisenberg, square, tfim
+from tnvmc import PEPS, VMC, Enumerate, UnreliableWarning, chain, heisenberg, kagome, square, tfim
 from tnvmc.app.cli import main
 from tnvmc.exact import exact_ground_state
 from tnvmc.operators.models import xxz
 from tnvmc.operators.properties import energy_bound, polarised
-from tnvmc.operators.spin import spin_matrices
+from tnvmc.operators.symmetry import mirrors_sectors, other_sectors
 from tnvmc.operators.term import Operator
 from tnvmc.trust.reference import elsewhere
 
@@ -22,14 +23,6 @@ LATTICE = square(2, 3)
 LARGE = square(6, 6)
 MAGNET = xxz(LATTICE, J=0.5, Jz=-1.0)
 OTHERS = {"lower_in_other_sector", "sector_not_compared"}
-
-
-def along_z(lattice: object, strength: float, staggered: bool = False) -> Operator:
-    """A Heisenberg magnet in a field."""
-    operator, sz = heisenberg(lattice), spin_matrices()[2]  # type: ignore[arg-type]
-    signs = [(-1) ** (staggered * (site + site // 6)) for site in range(operator.n_sites)]
-    terms = [((site,), -strength * sign * sz) for site, sign in enumerate(signs)]
-    return operator + Operator.from_terms(operator.lattice, terms)
 
 
 def test_ferromagnets_are_told() -> None:
@@ -76,6 +69,14 @@ def test_where_nothing_is_conserved_there_is_no_sector() -> None:
         (1e-9 * along_z(LATTICE, 1.0), 0, "lower_in_other_sector"),
         (xxz(LATTICE, Jz=3.0), 0, None),
         (xxz(LARGE, Jz=3.0), 0, None),
+        (xxz(kagome(6, 6), Jz=3.0), 1, None),
+        (dzyaloshinskii_moriya(LARGE), 0, None),
+        (folded_xxz(12), 0, "lower_in_other_sector"),
+        (correlated_hopping(12), 0, "lower_in_other_sector"),
+        (correlated_hopping(36), 0, "sector_not_compared"),
+        (bosons(6), 0, "lower_in_other_sector"),
+        (bosons(24), 0, "sector_not_compared"),
+        (folded_xxz(36), 0, "sector_not_compared"),
         (xxz(LATTICE, Jz=-0.9), 0, None),
         (heisenberg(LATTICE) + field(0.2, -0.1), 0, None),
         (xxz(square(3, 3), Jz=2.0), 1, None),
@@ -95,6 +96,53 @@ def test_a_bad_energy_of_the_right_sector_is_not_blamed_on_the_sector() -> None:
     polar = min(energy for _, energy in polarised(operator))
     assert exact_ground_state(operator, 0).energy < polar
     assert elsewhere((polar + 0.1, 1e-3), operator, 0) == ()
+
+
+@pytest.mark.whole
+def test_a_sector_that_is_too_large_is_passed_by() -> None:
+    """Twenty sites, of which 0 and its neighbours are not diagonalised: nothing was told."""
+    found = elsewhere((-11.029, 0.004), correlated_hopping(20), 0)
+    assert found[0].values["other"] == -8
+    assert 20 * found[0].values["energy_per_site"] == pytest.approx(-11.69952568, abs=1e-7)
+
+
+def test_a_filling_of_bosons_is_named() -> None:
+    (few,), (many,) = (elsewhere((-3.0 * n, 0.01), bosons(n), 0) for n in (6, 24))
+    assert (few.values["bosons"], few.values["other"]) == (9, -6)
+    assert (many.values["bosons"], many.values["expected"]) == (36, -24)
+
+
+def test_a_cluster_tells_where_to_look() -> None:
+    (found,) = elsewhere((-15.0, 0.01), correlated_hopping(36), 0)
+    assert (found.values["field_per_site"], found.values["expected"]) == (0, -12)
+
+
+@pytest.mark.parametrize(
+    ("operator", "mirrors"),
+    [
+        (xxz(LATTICE, Jz=2.0), True),
+        (dzyaloshinskii_moriya(LATTICE), True),  # with complex conjugation
+        (along_z(square(4, 6, "periodic"), 0.5, staggered=True), True),  # with a shift
+        (heisenberg(LATTICE) + field(1, 0, 0, 0, 0, -1), True),  # with half a turn
+        (Operator.from_products(LATTICE, [("n n", "nearest"), ("n", "all", -1.0)]), False),
+        (
+            Operator.from_products(chain(6, "periodic"), [("n n", "nearest"), ("n", "all", -1)]),
+            True,
+        ),
+        (along_z(LATTICE, 0.1), False),
+        (correlated_hopping(6), False),
+        (bosons(4), False),
+    ],
+    ids=lambda value: getattr(value, "name", str(value)),
+)
+def test_sectors_of_both_signs_are_alike(operator: Operator, mirrors: bool) -> None:
+    """However H is cut into terms."""
+    assert mirrors_sectors(operator) == mirrors
+    largest = operator.n_sites * (operator.local_dim - 1)
+    every = set(range(-largest, largest + 1, 2)) - {0}
+    found = other_sectors(operator, 0)
+    assert set(found) == {m for m in every if m > 0 or not mirrors}
+    assert found == sorted(found, key=abs)
 
 
 def test_the_best_sector_of_a_field_is_found() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tnvmc.exact import Sector, check_size, exact_ground_state, exact_levels
+from tnvmc.exact import Sector, check_size, exact_ground_state, exact_levels, smallest_sector
 from tnvmc.operators.term import Operator
 from tnvmc.report.describe import symmetries_text
 from tnvmc.report.numbers import in_columns, terminal_width
@@ -17,7 +17,7 @@ from tnvmc.settings.load import read_toml, validate, with_overrides
 from tnvmc.settings.model_settings import n_sites
 from tnvmc.settings.problems import ConfigError
 from tnvmc.shown import fixed
-from tnvmc.trust.reference import elsewhere
+from tnvmc.trust.reference import DIAGONALISED_AT_ONCE, elsewhere
 
 
 def exact_text(path: Path, overrides: Sequence[str] = (), sector: int | None = None) -> str:
@@ -44,7 +44,7 @@ def exact_text(path: Path, overrides: Sequence[str] = (), sector: int | None = N
 def _of_run(settings: Settings, operator: Operator, sector: int | None) -> Iterator[str]:
     """Of one sector: level 1, and that of a state orthogonal to those of [[orthogonal]]."""
     level = len(settings.orthogonal or ())
-    chosen: Sector = "auto" if sector is None else sector
+    chosen: Sector = smallest_sector(operator) if sector is None else sector
     if level and sector is None and operator.conserves_magnetisation:
         chosen = settings.sampler.magnetisation or 0
     exact = exact_ground_state(operator, chosen)
@@ -56,12 +56,12 @@ def _of_run(settings: Settings, operator: Operator, sector: int | None) -> Itera
     if exact.inversion is not None:
         parity = "even" if exact.inversion > 0 else "odd"
         yield f"spin inversion   {parity}, the lower of both"
-    for found in elsewhere((exact.energy, 0.0), operator, exact.sector):
+    for found in elsewhere((exact.energy, 0.0), operator, exact.sector, DIAGONALISED_AT_ONCE):
         if "other" in found.values:
             there, other = fixed(found.values["energy_per_site"], 12), found.values["other"]
             yield f"lower            {there} per site with 2 Sz = {other} (--sector {other})"
         else:
-            hint = "a field along z: another sector may lie lower; name it with --sector 2SZ"
+            hint = "another sector may lie lower, and not all were compared; --sector 2SZ takes one"
             yield f"note             {hint}"
     if level:
         levels = exact_levels(operator, level + 1, chosen)
@@ -77,7 +77,9 @@ def _of_scan(asked: Series, sector: int | None) -> Iterator[str]:
     """A line for each value."""
     rows = [("value", "energy", "per site")]
     for name, run in asked.runs.items():
-        exact = exact_ground_state(build_operator(run), "auto" if sector is None else sector)
+        operator = build_operator(run)
+        chosen = smallest_sector(operator) if sector is None else sector
+        exact = exact_ground_state(operator, chosen)
         rows.append((name, fixed(exact.energy, 12), fixed(exact.energy_per_site, 12)))
     yield f"{asked.operator.name}, {asked.operator.units} units"
     yield from in_columns(rows, terminal_width())

@@ -145,6 +145,13 @@ def keeps_bonds(lattice: Lattice, permutation: Symmetry) -> bool:
     )
 
 
+def moves_of_grid(lattice: Lattice) -> Iterator[Symmetry]:
+    """Yield reflections and rotations of the grid and its shifts by one place, kept or not."""
+    yield from _grid_symmetries(lattice)
+    for axis in np.flatnonzero(lattice.periodic):
+        yield from _of_picture("", np.roll(_numbered(lattice), 1, axis), lattice)
+
+
 def _shifts(lattice: Lattice) -> Iterator[Symmetry]:
     """All translations of the grid that its periodic directions allow."""
     grid = _numbered(lattice)

@@ -19,10 +19,12 @@ from tnvmc.lattice.permutations import (
     Symmetry,
     SymmetryGroup,
     checkerboard,
+    moves_of_grid,
     point_group,
     space_group,
     translations,
 )
+from tnvmc.operators.properties import flip_invariant
 from tnvmc.operators.term import Operator, Term
 
 COMMUTATOR_TOLERANCE = 1e-10
@@ -73,12 +75,20 @@ def is_symmetric(operator: Operator, group: SymmetryGroup) -> bool:
     return all(which_commute(operator, group.elements))
 
 
-def which_commute(operator: Operator, elements: Sequence[Symmetry]) -> list[bool]:
-    """Tell for each element whether [H, g] = 0, however H is cut into terms."""
+def which_commute(
+    operator: Operator, elements: Sequence[Symmetry], conjugate: bool = False
+) -> list[bool]:
+    """Tell for each element whether [H, g] = 0, however H is cut into terms.
+
+    With `conjugate` what inverts is followed by complex conjugation: a reversal of time.
+    """
     plain = _coefficients(operator.terms)
     inverted = plain
     if any(element.inverts for element in elements):
-        inverted = _coefficients(Term(t.sites, t.matrix[::-1, ::-1]) for t in operator.terms)
+        turned = [Term(t.sites, t.matrix[::-1, ::-1]) for t in operator.terms]
+        if conjugate:
+            turned = [Term(t.sites, t.matrix.conj()) for t in turned]
+        inverted = _coefficients(turned)
     scale = max((abs(value) for value in plain.values()), default=0.0)
     found = []
     for element in elements:
@@ -91,6 +101,29 @@ def which_commute(operator: Operator, elements: Sequence[Symmetry]) -> list[bool
         )
         found.append(bool(change <= COMMUTATOR_TOLERANCE * scale))
     return found
+
+
+def other_sectors(operator: Operator, sector: int) -> list[int]:
+    """Give the sectors (twice the total Sz) beside one, nearest first, whose energies may differ.
+
+    Of M and -M only one where turning all spins over takes H to itself, alone or together with
+    complex conjugation, a reflection or rotation of the grid, or a shift by one place.
+    """
+    top = operator.n_sites * (operator.local_dim - 1)
+    every = sorted(range(-top, top + 1, 2), key=lambda other: abs(other - sector))
+    if mirrors_sectors(operator):
+        return [other for other in every if other >= 0 and other != abs(sector)]
+    return [other for other in every if other != sector]
+
+
+@lru_cache(maxsize=16)
+def mirrors_sectors(operator: Operator) -> bool:
+    """Tell whether energies of M and -M are the same, as `other_sectors` explains; remembered."""
+    if flip_invariant(operator):
+        return True
+    turned = [replace(g, inverts=True) for g in moves_of_grid(operator.lattice)]
+    kinds = (False, True) if operator.is_complex else (False,)
+    return any(any(which_commute(operator, turned, kind)) for kind in kinds)
 
 
 _String = tuple[tuple[int, int], ...]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,23 +18,29 @@ import numpy as np
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.exact import MOST_IMAGES, Sector, exact_ground_state, exact_levels, symmetric_levels
+from tnvmc.lattice.grids import chain
 from tnvmc.lattice.permutations import SymmetryGroup
 from tnvmc.operators.basis import Basis, smallest_magnetisation
 from tnvmc.operators.properties import (
     energy_bound,
     fingerprint,
-    flip_invariant,
     net_field,
     polarised,
     rotation_invariant,
 )
 from tnvmc.operators.reference import KnownEnergy, Method, known_energy
-from tnvmc.operators.symmetry import has_ground_state
+from tnvmc.operators.symmetry import has_ground_state, mirrors_sectors, other_sectors
 from tnvmc.operators.term import Operator
 from tnvmc.vmc.orthogonal import LowerState, Overlap
 
 DIAGONALISED = 2**16
 """Largest sector that is diagonalised to judge an energy: a second or two, once for an operator."""
+
+_ALL_OF = 4
+"""States of all other sectors that are diagonalised, over those of the largest: 18 spins."""
+
+_CLUSTER = 4096
+"""Most states of a cluster that stands for a lattice: 12 spins."""
 
 DIAGONALISED_AT_ONCE = 400_000
 """Largest sector whose ground state is computed for comparison: a few seconds."""
@@ -285,16 +292,16 @@ def elsewhere(
     the ground state, nor of a sector other than the smallest or of the operator's own, which
     somebody has chosen.
 
-    Codes: lower_in_other_sector, where the fully polarised state lies below the energy (below the
-    ground state of this sector, where that is known), or the sectors next to this one, which are
-    diagonalised where they are small, have a lower ground state;
-    sector_not_compared, where there is a net field along z and they are too large for that.
+    Codes: lower_in_other_sector, where the fully polarised state, or the ground state of another
+    sector that is small enough, lies below the energy (below the ground state of this sector, where
+    that is known); sector_not_compared, where not all sectors are small enough, and there is a net
+    field along z, or nothing maps M on -M, or a cluster (`_of_cluster`) is lower in another sector.
 
     Args:
         energy: total, and its error.
         operator: the Hamiltonian.
         sector: twice the total Sz of the samples; None where it is not conserved.
-        most: largest sector that is diagonalised, once for each operator.
+        most: largest sector that is diagonalised, once for each operator, and a fourth of all.
     """
     n_sites, d = operator.n_sites, operator.local_dim
     chosen = operator.magnetisation is not None  # by a Hilbert space
@@ -302,49 +309,73 @@ def elsewhere(
         return ()
     if not operator.replacements or not math.isfinite(energy[0]) or rotation_invariant(operator):
         return ()
-    lowest, known = _neighbours(operator, sector, most)
-    end, polar = min(polarised(operator), key=lambda each: each[1])
-    error = energy[1] if math.isfinite(energy[1]) else 0.0
-    slack = max(BELOW_EXACT * error, _rounding(operator))
-    best = lowest[1] if lowest is not None else _lowest(operator, sector, most)
+    here, others = _lowest(operator, sector, most), _others(operator, sector, most)
+    known = [*polarised(operator)]
+    known += [(m, lowest) for m, lowest in others.items() if lowest is not None]
+    slack, error = _rounding(operator), energy[1] if math.isfinite(energy[1]) else 0.0
     # An energy above that of full polarisation may be a bad one of the right sector.
-    if polar < (energy[0] - slack if best is None else best - _rounding(operator)):
-        lowest = end, polar
-    values: dict[str, float] = {"magnetisation": sector}
-    if lowest is not None:
-        values |= {"other": lowest[0], "energy_per_site": lowest[1] / n_sites}
+    limit = energy[0] - max(BELOW_EXACT * error, slack) if here is None else here - slack
+    least = min(lowest for _, lowest in known)
+    values: dict[str, Any] = {"magnetisation": sector}
+    if d > 2 and not mirrors_sectors(operator):
+        values["bosons"] = (n_sites * (d - 1) - sector) // 2
+    if least < limit:
+        near = [each for each in known if each[1] <= least + slack]
+        other = min(near, key=lambda each: abs(each[0] - sector))
+        values |= {"other": other[0], "energy_per_site": other[1] / n_sites}
         return (Diagnostic("lower_in_other_sector", "warning", values),)
-    if known or not (field := net_field(operator)):
+    if here is not None and None not in others.values():
         return ()
-    values["field_per_site"] = field / n_sites
+    field, expected = net_field(operator), _of_cluster(operator, most)
+    astray = expected is not None and abs(expected) > (d - 1) * n_sites / 4  # no end effect
+    if not field and mirrors_sectors(operator) and not astray:
+        return ()
+    values |= {"field_per_site": field / n_sites, "expected": expected}
     return (Diagnostic("sector_not_compared", "warning", values),)
 
 
-def _neighbours(
-    operator: Operator, sector: int, most: int
-) -> tuple[tuple[int, float] | None, bool]:
-    """Go from sector to sector as long as energies fall, in both directions.
+def _others(operator: Operator, sector: int, most: int) -> dict[int, float | None]:
+    """Ground-state energies of the other sectors, None of those that are too large."""
+    n_sites, d, left = operator.n_sites, operator.local_dim, _ALL_OF * most
+    found = {}
+    for other in other_sectors(operator, sector):
+        dimension = Basis(n_sites, d, other).dimension
+        small = dimension <= min(most, left) and d ** (n_sites / 2) <= most  # tables of a basis
+        found[other] = _lowest(operator, other, most) if small else None
+        left -= dimension if small else 0
+    return found
 
-    Returns:
-        Twice the total Sz and the energy of the lowest one, None where that is this one; and
-        whether the sectors next to it could be compared.
+
+def _of_cluster(operator: Operator, most: int) -> int | None:
+    """Twice the total Sz that a cluster of a dozen sites has at the lowest energy, for all sites.
+
+    The cluster is connected by the terms; those that leave it are left out.  None where `most` is
+    too few states for it.
     """
-    here = _lowest(operator, sector, most)
-    if here is None:
-        return None, False
-    best, known, slack = (sector, here), True, _rounding(operator)
-    for step in (2,) if flip_invariant(operator) else (2, -2):
-        low, other = (sector, here), sector + step
-        while abs(other) <= operator.n_sites * (operator.local_dim - 1):
-            energy = _lowest(operator, other, most)
-            if energy is None:
-                known &= low[0] != sector
-                break
-            if energy > low[1] - slack and other != -sector:
-                break
-            low, other = min(low, (other, energy), key=lambda each: each[1]), other + step
-        best = low if low[1] < best[1] - slack else best
-    return (None if best[0] == sector else best), known
+    n_sites, d = operator.n_sites, operator.local_dim
+    size = min(n_sites, int(math.log(_CLUSTER, d) + 1e-9))
+    if n_sites * (d - 1) % 2 != size * (d - 1) % 2:
+        size -= 1
+    if Basis(size, d, size * (d - 1) % 2).dimension > most:
+        return None
+    sites = [n_sites // 2]
+    links = [set(patch) for patch in operator.matrices if len(patch) > 1]
+    while len(sites) < size:
+        joined = [link for link in links if not link.isdisjoint(sites)]
+        beside = Counter(site for link in joined for site in link if site not in sites)
+        if not beside:
+            return None
+        sites.append(max(sorted(beside), key=lambda site: beside[site]))
+    places = {site: place for place, site in enumerate(sorted(sites))}
+    terms = [
+        ([places[site] for site in patch], matrix)
+        for patch, matrix in operator.matrices.items()
+        if places.keys() >= set(patch)
+    ]
+    cluster = Operator.from_terms(chain(size), terms, local_dim=d)
+    key = fingerprint(cluster), "cluster"
+    found, odd = _remembered(key, lambda: exact_ground_state(cluster).sector), n_sites * (d - 1) % 2
+    return None if found is None else 2 * round((found * n_sites / size - odd) / 2) + odd
 
 
 def _rounding(operator: Operator) -> float:
