@@ -18,6 +18,7 @@ from tnvmc.estimate.statistics import (
     difference,
     estimate,
     exact_estimate,
+    of_many,
     v_score,
 )
 
@@ -236,3 +237,12 @@ def test_letters() -> None:
 def test_reads_well() -> None:
     found: Any = Estimate(-0.61903712345, 2.34e-6, 0.1, 0.7, 1.01, 100)
     assert str(found) == "-0.6190371(23)"
+
+
+def test_the_largest_of_many_values_is_looked_at_among_them() -> None:
+    """Of N sites without order one is clear of 0 as seldom as a single one beyond two errors."""
+    assert of_many(2.0, 1) == pytest.approx(2.0) == of_many(2.0, 0)
+    noise = np.abs(np.random.default_rng(5).normal(size=(20_000, 36)))
+    assert (noise > 2.0).any(axis=1).mean() > 0.75
+    found = (noise > of_many(2.0, 36)).any(axis=1).mean()
+    assert found == pytest.approx(0.0455, abs=5 * np.sqrt(0.0455 / 20_000))

@@ -121,10 +121,15 @@ def test_where_the_largest_factor_lies() -> None:
 
 
 def test_the_largest_of_many_may_be_noise() -> None:
-    for error, told in ((0.001, False), (0.006, True)):
-        dimers = DIMERS | {"error": [error] * 3}
-        (row,) = observed({"dimers": dimers})
+    for n, told in ((1, False), (40, True)):  # -0.02 is 2.9 errors from 0
+        bonds = [*DIMERS["bonds"], *([i, i + 1] for i in range(20, 20 + n))]
+        dimers = {"reference": DIMERS["reference"], "bonds": bonds, "error": [0.007] * (3 + n)}
+        (row,) = observed({"dimers": dimers | {"mean": [*DIMERS["mean"], *[0.0] * n]}})
         assert ("not told from 0" in row.where) == told
+    for mean, told in ((0.021, True), (0.05, False)):
+        values = {"mean": [0.0] * 15 + [mean], "error": [0.01] * 16}
+        (row,) = observed({"sites": {"Sz": values}})
+        assert ("told from 0" in row.detail) == told
 
 
 def test_parts_that_were_measured_otherwise_are_told() -> None:

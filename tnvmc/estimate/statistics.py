@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
 
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
@@ -306,6 +307,13 @@ def difference(first: Array, second: Array, n_walkers: int = 1) -> Estimate:
     Fluctuations that they share cancel, which the errors of two estimates cannot know.
     """
     return estimate(_series(first, n_walkers) - _series(second, n_walkers), n_walkers)
+
+
+def of_many(sigmas: float, n: int) -> float:
+    """Give the errors beyond which the largest of n values of nothing but noise lies as seldom as a
+    single one beyond `sigmas`: 2 become 3.0 for 16 values and 3.7 for 200 (Bonferroni).
+    """
+    return float(norm.isf(norm.sf(sigmas) / max(1, n)))
 
 
 def v_score(energy: float, variance: float, n_sites: int, e_inf: float = 0.0) -> float:

@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.statistics import of_many
 from tnvmc.report.console import rows_table
 from tnvmc.report.describe import sector_text
 from tnvmc.shown import fixed, line, sentence, with_error
 from tnvmc.storage.run_files import OBSERVABLES, Json, as_array
-from tnvmc.trust.finished_run import diagnostics_of, verdict
+from tnvmc.trust.finished_run import diagnostics_of, to_heed, verdict
 
 _NOTHING = 1e-12  # what rounding leaves of a mean that vanishes
 
@@ -50,7 +51,7 @@ class Observed:
         if self.extremes is None or not math.isfinite(self.mean):
             return self.where
         low, high = (_written(*each) for each in self.extremes)
-        return f"on average, from {low} to {high}" if low != high else f"on average, all {low}"
+        return f"on average, {f'from {low} to {high}' if low != high else f'all {low}'}{self.where}"
 
 
 Extreme = tuple[float, float]
@@ -101,7 +102,9 @@ def _mean_of(name: str, values: Json, average: Json | None) -> Observed:
     errors = np.where(np.isfinite(errors), errors, math.inf)
     ends = [(float(means[at]), float(errors[at])) for at in (means.argmin(), means.argmax())]
     found = _single("", average or {"mean": float(means.mean()), "error": None})
-    return Observed(name, found.mean, found.error, extremes=(ends[0], ends[1]))
+    noise = errors.max() > _NOTHING and (np.abs(means) <= of_many(_SEEN, means.size) * errors).all()
+    where = ", none told from 0" if noise else ""
+    return Observed(name, found.mean, found.error, where, (ends[0], ends[1]))
 
 
 def maximum(factor: Json) -> tuple[float, float, str] | None:
@@ -166,13 +169,12 @@ def _largest_dimer(dimers: Json) -> Observed:
         return Observed(name, math.nan, where="no bonds apart")
     size, value, bond = max(apart, key=lambda each: each[0])
     where = f"between bonds {reference} and {bond}"
-    if size <= _SEEN * (value["error"] or 0.0):
+    if size <= of_many(_SEEN, len(apart)) * (value["error"] or 0.0):
         where += ", not told from 0"  # the largest of many
     return _single(name, value, where)
 
 
-_SEEN = 4.0
-"""Errors that the largest of many values lies from 0 at least, to be one that is not 0."""
+_SEEN = 2.0  # errors that a value lies from 0 at least, to be one that is not 0; of many `of_many`
 
 
 def samples_text(held: Json) -> str:
@@ -204,7 +206,7 @@ def print_observables(found: Json, folder: str | Path, told: Sequence[Diagnostic
     console, own = Console(highlight=False), diagnostics_of(found)
     console.print(sentence(verdict(own)), markup=False, soft_wrap=True)
     console.print(rows_table(_table_rows(found)))
-    lines = map(line, (*own, *told))
+    lines = map(line, (*to_heed(own), *told))
     for text in (*lines, f"written to {Path(folder) / OBSERVABLES}"):
         console.print(text, markup=False, soft_wrap=True)
 

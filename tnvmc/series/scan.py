@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.statistics import of_many
 from tnvmc.limits import Json
 from tnvmc.series import kind as base
 from tnvmc.series.expansion import check_parts, completed, later_seed, out_of
@@ -242,12 +243,13 @@ def concave(rows: Sequence[ScanRow]) -> tuple[ScanRow, ...]:
     """
     ordered = sorted(rows, key=lambda row: row.place)
     judged = {row.name: row for row in rows}
+    limit = of_many(SIGNIFICANT, len(rows) - 2)
     for left, row, right in zip(ordered, ordered[1:], ordered[2:], strict=False):
         part = (row.place - left.place) / (right.place - left.place)
         distance = (1 - part) * left.energy + part * right.energy - row.energy
         errors = row.energy_error, (1 - part) * left.energy_error, part * right.energy_error
         error = max(math.hypot(*errors), 1e-6 * abs(row.energy))
-        if distance > SIGNIFICANT * error:
+        if distance > limit * error:
             values = {"left": left.name, "right": right.name, "sigmas": distance / error}
             values |= {"distance": distance / row.n_sites}
             found = Diagnostic("not_concave", "warning", values)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.statistics import of_many
 from tnvmc.limits import MOST_STARTS, Json
 from tnvmc.series import kind as base
 from tnvmc.series.expansion import check_parts, later_seed, out_of
@@ -223,9 +224,10 @@ def agreement_of(rows: Sequence[StartRow]) -> Iterator[Diagnostic]:
     if len(set(energies)) == 1:
         yield Diagnostic("starts_identical", "warning", {"n_starts": len(rows)})
         return
-    near = sum(1 for row in rows if abs(row.above or 0.0) <= SIGNIFICANT)
+    within = of_many(SIGNIFICANT, len(rows) - 1)
+    near = sum(1 for row in rows if abs(row.above or 0.0) <= within)
     values = {
-        "n_starts": len(rows), "near": near, "within": SIGNIFICANT,
+        "n_starts": len(rows), "near": near, "within": within,
         "spread_per_site": (max(energies) - min(energies)) / rows[0].n_sites,
     }  # fmt: skip
     if near == len(rows):

@@ -39,6 +39,7 @@ def test_pictures_with_a_reference(runs: list[Run]) -> None:
     assert list(figures) == ["relative_error", "variance", "v_score"]
     steps, seconds = figures["relative_error"].axes
     assert (steps.get_xlabel(), seconds.get_xlabel()) == ("step", "seconds of optimisation")
+    assert all(tick == int(tick) for tick in steps.get_xticks())
     assert steps.get_yscale() == "log" and steps.get_ylabel() == "relative error of the energy"
     of_runs = [line for line in steps.lines if not line.get_label().startswith(("below", "steps"))]
     assert len(looks(of_runs)) == 8 and len(CYCLE) == 7  # the eighth has other dashes
@@ -115,10 +116,11 @@ def test_energies_where_no_reference_is_known(runs: list[Run]) -> None:
     assert steps.get_yscale() == "linear" and steps.get_ylabel().startswith("energy per site")
 
 
-def test_bars_stand_in_the_order_of_their_length(runs: list[Run]) -> None:
+def test_v_scores_are_points_in_their_order(runs: list[Run]) -> None:
     (axes,) = draw_comparison(runs)["v_score"].axes
-    lengths = [bar.get_width() for bar in axes.patches]
+    lengths = [float(line.get_xdata()[0]) for line in axes.lines]
     assert lengths == sorted(lengths, reverse=True)  # the smallest on top
+    assert not axes.patches
     scores = sorted(run.result["v_score"] for run in runs if run.result)
     np.testing.assert_allclose(lengths[::-1], scores)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from tnvmc.report.figures import style
 from tnvmc.report.figures.history import ABSCISSAS, History, histories_of, limit
+from tnvmc.shown import short
 from tnvmc.storage.run_files import Run
 
 _MARKERS = ("o", "s", "D", "^", "v", "P", "X")
@@ -65,6 +66,7 @@ def _energies(histories: Sequence[History]) -> Any:
             style.logarithmic(axes, "x")
         _finish(axes, histories)
         axes.set_xlabel(ABSCISSAS[against])
+        style.whole_steps(axes, against)
     panels[0].set_ylabel(histories[0].distance_label)
     for number, history in enumerate(histories):
         panels[0].plot([], [], **style.line(number) | _marker(number), label=history.label)
@@ -157,17 +159,19 @@ def _variances(histories: Sequence[History], results: Mapping[str, Any]) -> Any:
 
 
 def _v_scores(scores: Mapping[str, float | None]) -> Any:
-    """Bars, the smallest V-score on top."""
+    """Points, the smallest V-score on top."""
     figure = style.new_figure(6.4, 0.9 + 0.36 * len(scores))
     axes = figure.subplots()
-    colours = {name: style.line(number)["color"] for number, name in enumerate(scores)}
+    markers = {name: _marker(number) for number, name in enumerate(scores)}
     known = sorted(((score, name) for name, score in scores.items() if score), reverse=True)
-    lengths, names = zip(*known, strict=True)
-    bars = axes.barh(names, lengths, color=[colours[name] for name in names], height=0.62)
-    axes.bar_label(bars, fmt="{:.1e}", padding=4, fontsize=8.5)
-    axes.set_xlim(min(lengths) / 4, max(lengths) * 4)
-    style.logarithmic(axes, "x", nonpositive="clip")  # bars begin at 0
+    for score, name in known:
+        axes.plot([score], [name], **markers[name], ms=8, mew=0.8)
+        axes.annotate(short(score), (score, name), xytext=(8, 0), textcoords="offset points",
+                      va="center", fontsize=8.5)  # fmt: skip
+    axes.set_xlim(known[-1][0] / 2, known[0][0] * 4)
+    axes.margins(y=0.15)
+    style.logarithmic(axes, "x")
     axes.tick_params(axis="y", length=0)
-    style.grid(axes, "x")
+    style.grid(axes)
     axes.set_xlabel("V-score (0 for an eigenstate)")
     return figure

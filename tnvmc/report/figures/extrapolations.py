@@ -91,10 +91,12 @@ def extrapolation(key: str, run: Run) -> Any:
     axes.errorbar(x, y, error, fmt="o", color=style.BLUE, ms=5, capsize=2)
     # Where they are too many to read, the first and the last have labels.
     count = len(labels)
-    for point in range(count) if count <= _MOST_LABELS else (0, count - 1):
+    shown = range(count) if count <= _MOST_LABELS else (0, count - 1)
+    for place, point in enumerate(sorted(shown, key=lambda point: x[point])):
+        side = 1 if place % 2 else -1  # neighbours may be close
         axes.annotate(
-            labels[point], (x[point], y[point]), xytext=(6, -4), textcoords="offset points",
-            fontsize=8, va="top",
+            labels[point], (x[point], y[point] + side * error[point]), xytext=(0, 3 * side),
+            textcoords="offset points", fontsize=8, ha="center", va="bottom" if side > 0 else "top",
         )  # fmt: skip
     if fit.get("energy") is not None:
         end, end_error = fit["energy"] / n, (fit.get("energy_error") or 0.0) / n
@@ -110,8 +112,8 @@ def extrapolation(key: str, run: Run) -> Any:
         axes.axhspan(exact - of_exact, exact + of_exact, color=style.INK, alpha=0.15, lw=0)
         axes.axhline(exact, color=style.INK, lw=1.1, ls=":", label=method)
     axes.locator_params(axis="x", nbins=6)
-    room = 0.08 + 0.016 * max(map(len, labels))  # for the label of the last point
-    axes.set_xlim(-0.04 * x.max(), (1 + room) * x.max())
+    axes.set_xlim(-0.04 * x.max(), 1.15 * x.max())
+    axes.margins(y=0.1)
     axes.set(xlabel=xlabel, ylabel=f"energy per site ({units} units)")
-    style.legend(axes, loc="upper left")
+    style.legend(axes, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2)
     return figure

@@ -164,7 +164,7 @@ class Panel:
             values = np.concatenate([np.zeros(0), *(line.get_ydata() for line in drawn)])
             style.logarithmic_or_rounding(axes, values.astype(float), self.floor)
         style.legend(axes)
-        axes.xaxis.get_major_locator().set_params(integer=against == "step")
+        style.whole_steps(axes, against)
 
 
 def draw_histories(name: str, histories: Sequence[History], against: str | None = None) -> Any:

@@ -45,7 +45,7 @@ def lattice(run: Run) -> Any:
 def draw_lattice(axes: Any, run: Run, unit: float | None = None) -> None:
     """Draw bond energies and a field on the sites into axes, with their colour bars beside these.
 
-    What is not `CLEAR` errors from 0 is white (a site) or dashed (a bond), and colours span many
+    What is not `clear` of 0 is white (a site) or dashed (a bond), and colours span many
     errors, so that noise is not taken for order.  Bonds of a grid that are longer than a diagonal
     are not drawn (on a chain: longer than two sites), and counted below the picture; those around a
     periodic boundary are stubs.  `unit` is the distance of two sites in points, which sizes go by.
@@ -58,7 +58,7 @@ def draw_lattice(axes: Any, run: Run, unit: float | None = None) -> None:
     places.show(axes)
     told = [f"{hidden} longer bonds are not drawn"] if hidden else []
     if unclear:
-        told.append(f"dashed bonds: within {on_lattice.CLEAR:g} errors of 0")
+        told.append(f"dashed bonds: {unclear}")
     axes.set_xlabel("; ".join(told), fontsize=8)
 
 
@@ -75,8 +75,8 @@ def _require_bonds(run: Run) -> Json:
     return run.observables
 
 
-def _bonds(axes: Any, observables: Json, places: Places, unit: float) -> tuple[int, bool]:
-    """Draw the bonds; give the number of those left out, and whether any is not told from 0."""
+def _bonds(axes: Any, observables: Json, places: Places, unit: float) -> tuple[int, str]:
+    """Draw the bonds; give the number of those left out, and what is said of any not clear of 0."""
     from matplotlib import colormaps
     from matplotlib.collections import LineCollection
     from matplotlib.colors import ListedColormap, Normalize
@@ -91,7 +91,7 @@ def _bonds(axes: Any, observables: Json, places: Places, unit: float) -> tuple[i
         values += [float(bond["mean"])] * len(pieces)
         errors += [bond.get("error")] * len(pieces)
     if not segments:
-        return hidden, False
+        return hidden, ""
     energies, error = np.array(values), as_array(errors)
     seen = clear(energies, error)
     strength = np.where(seen, np.abs(energies) / (np.abs(energies).max() or 1.0), 0.0)
@@ -110,7 +110,7 @@ def _bonds(axes: Any, observables: Json, places: Places, unit: float) -> tuple[i
         style.colour_bar(axes, lines, ", ".join(told), location="top", pad=0.02, aspect=40)
     else:
         style.colour_bar(axes, lines, "\n".join(told))
-    return hidden, not seen.all()
+    return hidden, "" if seen.all() else on_lattice.unclear_text(energies)
 
 
 def _pieces(sites: Sequence[int], places: Places) -> list[Points]:
@@ -172,7 +172,7 @@ def _sites(axes: Any, observables: Json, places: Places, unit: float) -> None:
                 textcoords="offset points", va="top", zorder=3,
                 path_effects=[withStroke(linewidth=2, foreground="white")],
             )  # fmt: skip
-    white = "" if clear(mean, error).all() else f"; white: within {on_lattice.CLEAR:g} errors of 0"
+    white = "" if clear(mean, error).all() else f"; white: {on_lattice.unclear_text(mean)}"
     label = f"{_FIELDS[name]}, {on_lattice.errors_text(error)}{white}"
     aspect = 40 if _is_flat(places) else 24
     style.colour_bar(axes, dots, label, location="bottom", pad=0.02, aspect=aspect)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.report.figures import style
-from tnvmc.report.figures.places import largest, left_out, places_of, span
+from tnvmc.report.figures.places import chance, largest, left_out, span
 from tnvmc.report.observables import maximum, peak
 from tnvmc.shown import with_error
 from tnvmc.storage.run_files import Json, Run, as_array
@@ -33,11 +33,12 @@ def structure_factor(run: Run) -> Any:
     path = _path(q, corners)
     if not path:
         figure = style.new_figure(4.6, 3.7, "compressed")
-        _zone(figure.subplots(), run, (factor, label, q))
+        _zone(figure.subplots(), factor, label, q)
         return figure
-    figure = style.new_figure(8.6, 3.7, "compressed")
+    figure = style.new_figure(8.8, 3.7, "compressed")
+    figure.get_layout_engine().set(w_pad=0.12)  # between the colour bar and the curve
     zone, cut = figure.subplots(1, 2, width_ratios=(1.15, 1))
-    _zone(zone, run, (factor, "", q))  # the curve beside it has the label
+    _zone(zone, factor, "", q)  # the curve beside it has the label
     where, index = (np.array(column) for column in zip(*path, strict=True))
     _curve(cut, where, factor, index, label)
     ticks = _ticks(factor, corners)
@@ -58,7 +59,7 @@ def draw_structure_factor(axes: Any, run: Run) -> None:
     if _is_chain(factor, q):
         _along(axes, q, factor, label)
     else:
-        _zone(axes, run, (factor, label, q))
+        _zone(axes, factor, label, q)
 
 
 def _measured(run: Run) -> tuple[Json, str, np.ndarray]:
@@ -77,11 +78,6 @@ def _is_chain(factor: Json, q: np.ndarray) -> bool:
     return straight or factor.get("zone") == "chain"
 
 
-_STANDS_OUT = 4.0
-"""Errors that the largest S(q) lies above the mean at least, to be marked: of hundreds of equal
-values the largest lies 3 above."""
-
-
 def _along(axes: Any, q: np.ndarray, factor: Json, label: str) -> None:
     """S(q) of a chain."""
     along = q[:, int(len(np.unique(q[:, 0].round(9))) == 1)]
@@ -95,26 +91,25 @@ def _curve(axes: Any, x: np.ndarray, factor: Json, index: np.ndarray, label: str
     mean, error = (as_array(factor[key])[index] for key in ("mean", "error"))
     style.grid(axes)
     axes.errorbar(
-        x, mean, np.nan_to_num(error), fmt="o-", ms=4, lw=1.2, capsize=2, color=style.BLUE
+        x, mean, np.nan_to_num(error), fmt="o-", ms=3, lw=1.1, capsize=3, color=style.BLUE
     )
     axes.set_ylabel(label)
 
 
-def _zone(axes: Any, run: Run, found: tuple[Json, str, np.ndarray]) -> None:
+def _zone(axes: Any, factor: Json, label: str, q: np.ndarray) -> None:
     """Cells centred on the points, and the largest value marked; the lines are the zones.
 
-    The axes point as those of the picture of the lattice, whose row 0 is on top.
+    q_y points up; it goes with y, which grows from row 0 on.
     """
     from matplotlib.ticker import MultipleLocator
 
-    factor, label, q = found
     mean = as_array(factor["mean"])
     low, high = span(mean, as_array(factor["error"]))
     look = {"cmap": style.SEQUENTIAL, "edgecolors": "face", "clim": (low, high)}
     cells = (_hexagon if factor.get("zone") == "hexagon" else _grid)(axes, q, factor, look)
     if (top := maximum(factor)) is not None:
         value, error, where = top
-        if value - float(np.nanmean(mean)) > _STANDS_OUT * largest(error):
+        if value - float(np.nanmean(mean)) > chance(mean) * largest(error):
             ring = {"ms": 11, "mfc": "none", "mec": style.VERMILION, "mew": 1.8, "clip_on": False}
             axes.plot(*peak(factor) / np.pi, "o", **ring)
         title = f"largest: {with_error(value, error)} {where}"
@@ -123,8 +118,6 @@ def _zone(axes: Any, run: Run, found: tuple[Json, str, np.ndarray]) -> None:
     for axis, name in ((axes.xaxis, "x"), (axes.yaxis, "y")):
         axis.set_major_locator(MultipleLocator(0.5))
         axis.set_label_text(rf"$q_{name}/\pi$")
-    if not places_of(run).listed:
-        axes.invert_yaxis()
     axes.spines[:].set_visible(False)
     style.colour_bar(axes, cells, label)
 

@@ -88,7 +88,7 @@ def draw_correlation_map(axes: Any, found: PairCorrelations) -> None:
         axes.scatter(*places.xy[unclear].T, facecolors="none", hatch="//////", **size)
     axes.plot(*places.xy[found.site], "*", color="white", mec=style.INK, ms=13, mew=0.8)
     places.show(axes)
-    hatch = f"\nhatched: within {on_lattice.CLEAR:g} errors of 0" if len(unclear) else ""
+    hatch = f"\nhatched: {on_lattice.unclear_text(found.mean)}" if len(unclear) else ""
     bar = {"extend": "max", "location": "bottom", "shrink": 0.8}
     style.colour_bar(axes, cells, found.label + hatch, **bar)
 
@@ -105,12 +105,12 @@ def draw_decay(axes: Any, found: PairCorrelations) -> None:
                 distance[at], size, style.reach(size, found.error[at]), fmt="o", ms=4.5,
                 color=colour, mfc=colour if sign > 0 else "none", lw=0.9, capsize=1.5, label=word,
             )  # fmt: skip
-    limit = on_lattice.CLEAR * found.error
+    limit = on_lattice.chance(found.mean) * found.error
     at = found.others & ~seen & np.isfinite(limit) & (limit > 0)
     if at.any():
-        word = f"within {on_lattice.CLEAR:g} errors of 0: below"
+        word = f"{on_lattice.unclear_text(found.mean)}: below"
         axes.plot(distance[at], limit[at], "v", ms=5, mfc="none", color=style.GREY, label=word)
     style.logarithmic(axes, "y")
     axes.set_xlabel("distance r (lattice constants)")
     axes.set_ylabel(f"|{found.label}|")
-    style.legend(axes)
+    style.legend(axes, loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=3, columnspacing=1.2)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.estimate.statistics import of_many
 from tnvmc.lattice import GRIDS, Lattice
 from tnvmc.lattice.lattice import grid_coordinates
 from tnvmc.report.figures.style import Lacking
@@ -16,7 +17,7 @@ from tnvmc.storage.run_files import Json, Run, as_array
 from tnvmc.trust.finished_run import diagnostics_of
 
 CLEAR = 2.0
-"""Errors that a value lies from 0 at least, to be painted as one that does."""
+"""Errors that a value lies from 0 at least, to be painted as one that does; of many `of_many`."""
 
 LEAST_SCALE = 8.0
 """Errors that a scale of colours spans from its middle at least: noise stays pale."""
@@ -112,9 +113,19 @@ def around(offset: Any, length: int, wraps: bool) -> Any:
 
 
 def clear(mean: Any, error: Any) -> np.ndarray:
-    """Tell which values lie `CLEAR` errors from 0; one without an error does not."""
+    """Tell which values lie beyond `chance` from 0; one without an error does not."""
     known = np.where(np.isfinite(error), error, np.inf)
-    return np.abs(np.nan_to_num(mean)) > CLEAR * known
+    return np.abs(np.nan_to_num(mean)) > chance(mean) * known
+
+
+def chance(mean: Any) -> float:
+    """Give the errors that the largest of as many values may lie from 0 by chance."""
+    return of_many(CLEAR, np.size(mean))
+
+
+def unclear_text(mean: Any) -> str:
+    """Say what `clear` does not tell from 0: "within 3.0 errors of 0"."""
+    return f"within {chance(mean):.1f} errors of 0"
 
 
 def coloured(mean: np.ndarray, error: np.ndarray) -> np.ndarray:

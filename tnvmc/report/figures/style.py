@@ -73,6 +73,12 @@ def grid(axes: Any, axis: str = "both") -> None:
     axes.set_axisbelow(True)
 
 
+def whole_steps(axes: Any, against: str) -> None:
+    """Put ticks at whole numbers, where an axis has steps and is not logarithmic."""
+    if against == "step" and axes.get_xscale() == "linear":
+        axes.xaxis.get_major_locator().set_params(integer=True)
+
+
 def legend(axes: Any, **options: Any) -> None:
     """Explain what has a label, where anything has."""
     if axes.get_legend_handles_labels()[0]:
@@ -132,9 +138,7 @@ _GAP = 1e4
 _FEWEST = 4  # values among which one can be told to be absurd
 
 
-def logarithmic(
-    axes: Any, which: str, bottom: float | None = None, nonpositive: str = "mask"
-) -> None:
+def logarithmic(axes: Any, which: str, bottom: float | None = None) -> None:
     """Make the "x" or "y" axis logarithmic, once everything is drawn, and not below `bottom`.
 
     Matplotlib labels nearly every tick of an axis that spans less than a decade, and on an x axis
@@ -143,7 +147,7 @@ def logarithmic(
     """
     from matplotlib.ticker import FuncFormatter, LogFormatterSciNotation, LogLocator
 
-    getattr(axes, f"set_{which}scale")("log", nonpositive=nonpositive)
+    getattr(axes, f"set_{which}scale")("log", nonpositive="mask")
     axis = getattr(axes, f"{which}axis")
     axis.set_minor_locator(LogLocator(subs=(2, 5)))
     axis.set_minor_formatter(LogFormatterSciNotation(minor_thresholds=(_LABELS_UP_TO,) * 2))
