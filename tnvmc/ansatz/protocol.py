@@ -171,6 +171,13 @@ class Abilities:
     n_unshared: int | None = None  #: number of parameters without that; None: none are shared
 
     @property
+    def kept_by(self) -> tuple[Patch, ...]:
+        """Rearrangements of the sites that are known to change psi by a factor at most."""
+        if self.group is not None:
+            return tuple(g.sites for g in self.group.elements if not g.inverts)
+        return () if self.sharing is None else self.sharing.elements
+
+    @property
     def execution(self) -> Execution:
         """How it should be run."""
         return Execution()

@@ -222,7 +222,7 @@ def _measured(
     )
     # S.S of all pairs at the chi of the run, which costs less.
     scheme = problem.ansatz.scheme if asked.chi is None else None
-    observables = ObservableSet(problem.operator, own)
+    observables = ObservableSet(problem.operator, own, method.problem.ansatz.kept_by)
     found, blocks = measured_observables(
         method, point, observables, asked.pair_samples, scheme, reasons
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,7 @@ from tnvmc.estimate.observables import (
     Dimers,
     LocalTerms,
     Observable,
+    alike,
     at_fixed_magnetisation,
     energy_terms,
     products,
@@ -52,6 +53,9 @@ class ObservableSet:
 
     operator: Operator
     own: tuple[Operator, ...] = ()  #: of the user
+    kept_by: tuple[Patch, ...] = ()
+    """Rearrangements of the sites that keep the state (`Abilities.kept_by`): what they take to each
+    other has one value, the mean of those in each sample."""
 
     @property
     def lattice(self) -> Lattice:
@@ -123,8 +127,9 @@ class ObservableSet:
         """Everything but the energy, as it stands in observables.json."""
         fields = {name: measured[name] for name in ("Sz", "Sx", "n") if name in measured}
         return {
+            "symmetries": len(self.kept_by) or 1,
             "bonds": self._bonds(measured),
-            "sites": {k: _lists(*blocks.derive()) for k, blocks in fields.items()},
+            "sites": {k: _lists(*b.derive(self._evened(k))) for k, b in fields.items()},
             "averages": {
                 "bonds": self._means_of_kinds(measured[ENERGY]),
                 "sites": {k: _number(*blocks.derive(np.mean)) for k, blocks in fields.items()},
@@ -156,7 +161,7 @@ class ObservableSet:
         return {kind: _number(mean, error) for kind, mean, error in zip(kinds, *found, strict=True)}
 
     def _bonds(self, measured: Measured) -> list[Json]:
-        means, errors = measured[ENERGY].derive()
+        means, errors = measured[ENERGY].derive(self._evened(ENERGY))
         return [
             {"sites": list(sites), "kind": kind, **_number(means[k], errors[k])}
             for k, sites, kind in self._pairs
@@ -166,13 +171,14 @@ class ObservableSet:
         names = [name for name in ("SzSz", ALL_PAIRS, "nn") if name in measured]
         found: Json = {
             "correlations": {
-                name: _lists(*map(correlation_matrix, measured[name].derive())) for name in names
+                name: _lists(*map(correlation_matrix, measured[name].derive(self._evened(name))))
+                for name in names
             },
             "structure_factor": {},
             "staggered_magnetisation_squared": None,
         }
         if self.lattice.coordinates is not None:
-            found["structure_factor"] = {name: self._factor(measured[name]) for name in names}
+            found["structure_factor"] = {name: self._factor(name, measured) for name in names}
         if ALL_PAIRS in measured and colouring(self.lattice).sublattice is not None:
             sign, n = staggering(self.lattice), self.operator.n_sites
 
@@ -182,17 +188,34 @@ class ObservableSet:
             found["staggered_magnetisation_squared"] = _number(*measured[ALL_PAIRS].derive(square))
         return found
 
-    def _factor(self, blocks: Blocks) -> Json:
+    def _factor(self, name: str, measured: Measured) -> Json:
+        evened = self._evened(name) or np.asarray
+
         def factor(means: np.ndarray) -> np.ndarray:
-            return structure_factor(self.lattice, correlation_matrix(means))
+            return structure_factor(self.lattice, correlation_matrix(evened(means)))
 
         return {
             "n": list(momentum_shape(self.lattice)),
             "zone": zone_of(self.lattice),
             "q": momenta(self.lattice).tolist(),
             "points": {name: q.tolist() for name, q in symmetric_points(self.lattice).items()},
-            **_lists(*blocks.derive(factor)),
+            **_lists(*measured[name].derive(factor)),
         }
+
+    def _evened(self, name: str) -> Callable[[np.ndarray], np.ndarray] | None:
+        """Give what puts, for each term of an observable, the mean over those that are alike; None
+        in a state without symmetries.
+        """
+        if len(self.kept_by) < 2:
+            return None
+        terms: Any = (self.every_sample() | self.some_samples())[name]
+        labels = alike(terms, self.kept_by)
+        counts = np.bincount(labels)
+
+        def evened(means: np.ndarray) -> np.ndarray:
+            return np.asarray((np.bincount(labels, means) / counts)[labels])
+
+        return evened
 
     def _dimers(self, measured: Measured) -> Json | None:
         if self.dimers is None or DIMERS not in measured:

@@ -13,6 +13,8 @@ from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from tnvmc.ansatz.metropolis import local_states
 from tnvmc.ansatz.protocol import Snapshot, Targets
@@ -199,6 +201,35 @@ def at_fixed_magnetisation(terms: LocalTerms) -> LocalTerms:
 
     return LocalTerms(tuple(map(kept, terms.terms)))
 
+
+def alike(terms: LocalTerms, moves: Sequence[Patch]) -> np.ndarray:
+    """Label (T,) the terms on one or two sites that rearrangements of the sites take to each other.
+
+    Of more than `_MOVES` some are looked at, which nearly always make all.
+    """
+    places: dict[tuple[Patch, bytes], int] = {}
+    keys = [(term.sites, term.matrix.tobytes()) for term in terms.terms]
+    for index, term in enumerate(terms.terms):
+        places[keys[index]] = index
+        if len(term.sites) == 2:  # the same, its sites in the other order
+            d = term.local_dim
+            turned = term.matrix.reshape(d, d, d, d).transpose(1, 0, 3, 2)
+            places[term.sites[::-1], turned.tobytes()] = index
+    if len(moves) > _MOVES:
+        chosen = np.random.default_rng(0).choice(len(moves), _MOVES, replace=False)
+        moves = [moves[k] for k in chosen]
+    ends = [
+        (index, there)
+        for index, (sites, matrix) in enumerate(keys)
+        for g in moves
+        if (there := places.get((tuple(g[i] for i in sites), matrix))) is not None
+    ]
+    one, other = np.array(ends, dtype=np.int64).reshape(-1, 2).T
+    joined = coo_array((np.ones(one.size), (one, other)), shape=2 * (len(keys),))
+    return np.asarray(connected_components(joined, directed=False)[1])
+
+
+_MOVES = 24  # so many random elements of a group are all but certain to generate it
 
 _NO_TABLE = np.full((1, 0), -1, dtype=np.int64)
 

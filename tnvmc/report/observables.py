@@ -185,6 +185,8 @@ def samples_text(held: Json) -> str:
     if not whole and worth and count and worth < 0.999 * count:
         text += f" (worth {worth:.0f})"
     text += f" at chi = {held['chi']}" if held.get("chi") else ""
+    if (group := held.get("symmetries") or 1) > 1:
+        text += f"; values that {group} symmetries of the state make equal are averaged"
     if whole:
         other = held.get("pair_chi") not in (None, held.get("chi"))
         return text + (f"; S.S of all pairs at chi = {held['pair_chi']}" if other else "")

@@ -173,7 +173,8 @@ def measure_observables(
     with work_shown(progress):
         method = controlled(vmc.method, vmc.state)
         point, reasons = measured_iterate(method, vmc.state)
-        method, observables = plan.applied(method, point, step), ObservableSet(vmc.operator, own)
+        method = plan.applied(method, point, step)
+        observables = ObservableSet(vmc.operator, own, method.problem.ansatz.kept_by)
         found, _ = measured_observables(method, point, observables, pair_samples, reasons=reasons)
     warn_of((Diagnostic.from_dict(each) for each in found["diagnostics"]), "measure_observables")
     return Observables(finite_or_none({**description(vmc.operator), "step": step, **found}))

@@ -42,7 +42,7 @@ from tnvmc.ansatz.neural.symmetry_average import Orbits, SymmetryAverage
 from tnvmc.ansatz.protocol import Draw, Execution, LogAmplitude
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace, is_cupy
-from tnvmc.lattice.lattice import Lattice, require_lattice
+from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
 from tnvmc.lattice.permutations import SymmetryGroup
 from tnvmc.operators.term import Operator
 from tnvmc.storage.identity import plain
@@ -113,6 +113,11 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
     walks = True
     n_params = 0  #: length P of theta
     dtype: Any = None  #: of theta
+
+    @property
+    def kept_by(self) -> tuple[Patch, ...]:
+        """See `Abilities.kept_by`."""
+        return self.averaging.kept_by
 
     def __init__(
         self,

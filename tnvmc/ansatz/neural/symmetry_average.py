@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tnvmc.lattice.lattice import Patch
 from tnvmc.lattice.permutations import SymmetryGroup
 from tnvmc.operators.symmetry import is_symmetric
 from tnvmc.operators.term import Operator
@@ -92,6 +93,16 @@ class SymmetryAverage:
             return True
         moved = self.signs[np.argsort(self.places, axis=1)]
         return all((row == self.signs).all() or (row != self.signs).all() for row in moved)
+
+    @property
+    def kept_by(self) -> tuple[Patch, ...]:
+        """See `Abilities.kept_by`: elements that keep the sublattice of the signs."""
+        signs = np.zeros(self.places.shape[1]) if self.signs is None else self.signs
+        return tuple(
+            tuple(map(int, row))
+            for row in self.places[~self.inverts]
+            if (signs[row] == signs).all()
+        )
 
     def check_sector(self, total: int | None) -> None:
         """Raise ValueError for a sum of the states that an inversion of the spins would change."""

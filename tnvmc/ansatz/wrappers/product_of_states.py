@@ -26,6 +26,7 @@ from tnvmc.backend.arguments import one_of
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.jacobian.dense import as_base
 from tnvmc.jacobian.hstack import HStackJacobian
+from tnvmc.lattice.lattice import Patch
 
 Array = Any
 
@@ -142,6 +143,11 @@ class ProductOfStates(_Factors):
         self.tempered = first.tempered
         self.exact_draws = None if first.exact_draws is None else False
         self.weighted = self.sweeps == "first"
+
+    @property
+    def kept_by(self) -> tuple[Patch, ...]:
+        """See `Abilities.kept_by`: those of both factors."""
+        return tuple(g for g in self.first.kept_by if g in self.second.kept_by)
 
     def with_scheme(self, scheme: Any) -> ProductOfStates:
         """Give the product with the first state contracted in another way; theta carries over."""
