@@ -53,45 +53,14 @@ def test_pictures_with_a_reference(runs: list[Run]) -> None:
 def test_the_measured_energies_are_where_they_belong(runs: list[Run]) -> None:
     result = runs[2].result
     assert result is not None
-    steps, _ = draw_comparison(runs[2:3])["relative_error"].axes
-    found = [c.lines[0].get_xydata()[0] for c in steps.containers]
+    figures = draw_comparison(runs[2:4])
+    steps, _ = figures["relative_error"].axes
+    found = steps.containers[0].lines[0].get_xydata()
     off = abs(result["energy_per_site"] / result["exact_energy_per_site"] - 1)
-    np.testing.assert_allclose(found, [[len(runs[2].history), off]])
-    (variance,) = draw_comparison(runs[2:3])["variance"].axes
-    found = [c.lines[0].get_xydata()[0] for c in variance.containers]
+    np.testing.assert_allclose(found, [[len(runs[2].history) + 1, off]])
+    (variance,) = figures["variance"].axes
+    found = variance.containers[0].lines[0].get_xydata()
     np.testing.assert_allclose(found, [[result["variance"] / result["n_sites"], off]])
-
-
-@pytest.mark.whole
-@pytest.mark.parametrize("method", ["exact", "QMC"])
-def test_energies_below_the_reference_are_open(runs: list[Run], method: str) -> None:
-    """A relative error shows its size only; the first run has not been below, but for its end."""
-    above, below = (run for run in runs[:2])
-    for run in (above, below):
-        assert run.result is not None
-        run.result["exact_method"] = method  # type: ignore[index]
-        for line in run.history:
-            line["energy"] = EXACT * (1 - 1e-3)  # type: ignore[index]
-    below.history[5]["energy"] = EXACT * (1 + 1e-3)  # type: ignore[index]
-    below.result["energy_per_site"] = EXACT / 16 * (1 + 1e-4)  # type: ignore[index]
-
-    def entries(figure: Any) -> list[str]:
-        return [text.get_text() for text in figure.legends[0].get_texts()]
-
-    alone, both = draw_comparison([above]), draw_comparison([above, below])
-    for name in ("relative_error", "variance"):
-        assert entries(alone[name]) == [above.name]
-        assert entries(both[name])[2:] == [f"below the {method} energy"]
-        for axes in both[name].axes:
-            ends = [end.lines[0].get_markerfacecolor() for end in axes.containers]
-            assert ends == [CYCLE[0], "white"]
-            (mark,) = [
-                line for line in axes.lines
-                if line.get_markerfacecolor() == "white" and line.get_color() != CYCLE[1]
-                and len(line.get_xdata())
-            ]  # fmt: skip
-            assert mark.get_markeredgecolor() == CYCLE[1]
-            np.testing.assert_allclose(mark.get_ydata(), [1e-3])
 
 
 @pytest.mark.whole

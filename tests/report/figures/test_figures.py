@@ -54,7 +54,7 @@ def labelled(axes: Any, label: str) -> tuple[np.ndarray, np.ndarray]:
 def test_every_picture_is_drawn(pictures: Figures) -> None:
     assert tuple(pictures.figures) == NAMES
     (told,) = pictures.left_out  # the energies made by hand do not follow the variance
-    assert told.startswith("convergence: ") and "slope" in told
+    assert told.startswith("convergence: ") and "noise" in told
     for name, figure in pictures.figures.items():
         assert all(axes.has_data() for axes in figure.axes), name
 

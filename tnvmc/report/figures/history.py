@@ -74,6 +74,24 @@ class History:
         """Tell at which energies a picture of distances would show nothing else."""
         return style.absurd(self.distance(energy)) if self.exact else style.absurd(energy, GAP)
 
+    @property
+    def end(self) -> tuple[float, Any]:
+        """The `distance` that was measured, and its error bar."""
+        assert self.measured is not None
+        energy, error = self.measured
+        y = self.distance(energy)
+        return y, style.reach(y, error / abs(self.exact)) if self.exact else error
+
+    @staticmethod
+    def resolved(histories: Sequence[History]) -> float | None:
+        """Give a fifth of the smallest distance that is told from 0; what lies below crosses 0."""
+        seen = [
+            max(each.distance(each.measured[0]), each.measured[1] / abs(each.exact))
+            for each in histories
+            if each.exact and each.measured is not None
+        ]
+        return min(seen) / 5 if seen and min(seen) > 0 else None
+
     def x(self, against: str) -> np.ndarray:
         """Abscissas of the steps, against the "step", from 1 on, or the "seconds"."""
         return self.seconds if against == "seconds" else self.of("step") + 1
@@ -149,6 +167,7 @@ class Panel:
     """With it the axis is logarithmic, and values up to it are rounding."""
     is_known: Callable[[History], bool] = lambda history: True
     lacking: str = NO_STEPS  #: what is said where it is known of no history
+    of_distance: bool = False  #: whether values are distances to a known energy
 
     def draw(self, axes: Any, histories: Sequence[History], against: str = "step") -> None:
         """Draw histories against the "step" or the "seconds"."""
@@ -162,7 +181,8 @@ class Panel:
             # Marks at an edge have other coordinates.
             drawn = [line for line in axes.lines if line.get_transform() == axes.transData]
             values = np.concatenate([np.zeros(0), *(line.get_ydata() for line in drawn)])
-            style.logarithmic_or_rounding(axes, values.astype(float), self.floor)
+            bottom = History.resolved(histories) if self.of_distance else None
+            style.logarithmic_or_rounding(axes, values.astype(float), self.floor, bottom)
         style.legend(axes)
         style.whole_steps(axes, against)
 
@@ -178,14 +198,22 @@ def draw_histories(name: str, histories: Sequence[History], against: str | None 
         raise style.Lacking(panel.lacking if histories else NO_STEPS)
     alone = len(known) == 1
     drawn = (against,) if against else ("step",) if alone else ("step", "seconds")
-    figure = style.new_figure(5.4 if alone else 4.5 * len(drawn), 3.6)
+    figure = style.new_figure(*((5.4, 3.6) if alone else (4.5 * len(drawn), 4.0)))
     panels = np.atleast_1d(figure.subplots(1, len(drawn), sharey=True))
     for axes, each in zip(panels, drawn, strict=True):
         panel.draw(axes, known, each)
         axes.set_xlabel(ABSCISSAS[each])
+        ends = [history.x(each)[-1] for history in known]
+        if max(ends) > _MANY * min(ends) > 0:
+            style.logarithmic(axes, "x")
     panels[0].set_ylabel(panel.label(known[0]))
     if alone:
         mark_stages(panels[0], known[0], drawn[0])
+        return figure
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
+    for axes in panels:
+        axes.get_legend().remove()
     return figure
 
 
@@ -261,7 +289,17 @@ def _known(axes: Any, curves: Sequence[Curve]) -> None:
         )  # fmt: skip
 
 
+_MANY = 10.0  # ratio of the longest to the shortest history from which the axis is logarithmic
+
 _DECIMALS = 9  # of energies per site: what is beyond is rounding of a diagonalisation
+
+
+def running_median(values: np.ndarray) -> np.ndarray:
+    """Give the median of each value with its neighbours, in a 25th of all."""
+    half = len(values) // 50
+    padded = np.pad(values, half, mode="reflect") if half else values
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1)
+    return np.median(windows, axis=1)
 
 
 def limit(axes: Any, histories: Sequence[History]) -> None:
@@ -287,6 +325,10 @@ def _distance(axes: Any, curves: Sequence[Curve]) -> None:
         x, energy, scale = curve.x[keep], history.energy[keep], abs(history.exact or 1.0)
         gone, far = history.is_absurd(energy), history.distance(energy)
         off = style.without(far, gone)
+        if curve.name is not None:  # a running median before the steps
+            axes.plot(x, off, **curve.line, lw=0.8, alpha=0.22)
+            middle = running_median(energy)
+            off = history.distance(style.without(middle, history.is_absurd(middle)))
         axes.plot(x, off, **curve.line, label=curve.name or "each step")
         if curve.name is None:
             error = style.without(history.error[keep] / scale, gone)
@@ -299,8 +341,7 @@ def _distance(axes: Any, curves: Sequence[Curve]) -> None:
                 )  # fmt: skip
         style.mark_beyond(axes, x[gone], far[gone], colour, curve.name)
         if history.measured is not None:
-            final = history.distance(history.measured[0])
-            curve.final(axes, final, style.reach(final, history.measured[1] / scale))
+            curve.final(axes, *history.end)
 
 
 def _variance(axes: Any, curves: Sequence[Curve]) -> None:
@@ -336,7 +377,7 @@ PANELS: Mapping[str, Panel] = {
     "energy": Panel(_energy, lambda history: f"energy per site ({history.units} units)"),
     "relative_error": Panel(
         _distance, lambda history: history.distance_label, style.ROUNDING,
-        lambda history: bool(history.exact), "no exact or published energy is known",
+        lambda history: bool(history.exact), "no exact or published energy is known", True,
     ),
     "variance": Panel(
         _variance, lambda history: f"variance per site ({history.units} units squared)",

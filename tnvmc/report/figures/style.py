@@ -204,13 +204,15 @@ def reach(size: Any, error: Any) -> np.ndarray:
     return np.array([np.minimum(error, 0.9 * np.asarray(size)), error])
 
 
-def logarithmic_or_rounding(axes: Any, values: Any, floor: float = ROUNDING) -> None:
+def logarithmic_or_rounding(
+    axes: Any, values: Any, floor: float = ROUNDING, bottom: float | None = None
+) -> None:
     """Make the y axis of `values` logarithmic; where nothing is above `floor`, say so instead."""
     known = np.abs(np.asarray(values, float))
     known = known[np.isfinite(known)]
     if not known.size or (known > floor).any():
         if (known > 0).any():
-            logarithmic(axes, "y")
+            logarithmic(axes, "y", bottom)
         return
     axes.set_ylim(1e-6 * floor, 1e3 * floor)  # first: all values may be 0
     axes.set_yscale("log", nonpositive="mask")
