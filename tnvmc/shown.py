@@ -119,12 +119,6 @@ def coded(diagnostic: Any) -> str:
     return told if told.startswith(diagnostic.code) else f"{diagnostic.code}: {told}"
 
 
-def lines(*told: Any) -> str:
-    """Write texts and diagnostics one below another; those that are good are not told."""
-    found = (each for each in told if getattr(each, "status", "") != "good")
-    return "\n".join(map(_told, found))
-
-
 def step_sentence(diagnostics: Iterable[Any], undone: bool) -> str:
     """Write what happened to a step; empty where nothing did."""
     told = "; ".join(map(sentence, diagnostics))
@@ -232,6 +226,24 @@ class Shown:
 
     def _repr_html_(self) -> str:
         return self._table().html()
+
+
+class Result(Shown):
+    """Base of results with diagnostics: a line, below which print tells what is not good."""
+
+    diagnostics: Any
+
+    def _line(self) -> str:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        found = (x for x in self.diagnostics if x.status in ("warning", "error"))
+        warned = "".join(f"; {each.status}: {each.code}" for each in found)
+        return f"<{type(self).__name__}: {self._line()}{warned}>"
+
+    def __str__(self) -> str:
+        bad = (each for each in self.diagnostics if each.status != "good")
+        return "\n".join([self._line(), *map(line, bad)])
 
 
 def data_frame(columns: Mapping[str, Any]) -> Any:

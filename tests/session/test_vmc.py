@@ -99,7 +99,7 @@ def test_with_noise_the_measured_energy_is_right_within_its_error() -> None:
     vmc = study(learning_rate=0.1)
     seen: list[int] = []
     records = vmc.run(20, callback=lambda record: seen.append(record.step))
-    assert str(records[3]).startswith("step 4: energy -")
+    assert str(records[3]).startswith("step 4: total energy -")
     assert seen == list(range(20))
     sampled = vmc.measure(n_samples=2048)
     vmc.method = replace(vmc.method, sampler=Enumerate())

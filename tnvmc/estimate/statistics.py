@@ -18,7 +18,7 @@ from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.mixing import ENOUGH, bins_or_walkers, error_of_mean, largest_share, split_r_hat
 from tnvmc.sampling.problem import SampleInfo
-from tnvmc.shown import Shown, Table, lines, with_error
+from tnvmc.shown import Result, Table, with_error
 
 Array = Any
 
@@ -32,7 +32,7 @@ _LEAST_TAU = 0.5  # that bins are measured by: of anticorrelated draws it would 
 
 
 @dataclass(frozen=True, repr=False)
-class Estimate(Shown):
+class Estimate(Result):
     """The mean of a quantity and what is known about its reliability."""
 
     mean: float
@@ -45,18 +45,7 @@ class Estimate(Shown):
     largest_share: float = 0.0
     """Of the sum of squares, in the sample farthest from the mean; see `reliability.doubts`."""
 
-    def __repr__(self) -> str:
-        told = "".join(
-            f"; {found.status}: {found.code}"
-            for found in self.diagnostics
-            if found.status in ("warning", "error")
-        )
-        return f"<{type(self).__name__}: {self._numbers()}, {self.n_samples} samples{told}>"
-
-    def __str__(self) -> str:
-        return lines(self._numbers(), *self.diagnostics)
-
-    def _numbers(self) -> str:
+    def _line(self) -> str:
         return with_error(self.mean, self.error)
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -74,7 +63,7 @@ class Estimate(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class ComplexEstimate(Shown):
+class ComplexEstimate(Result):
     """The mean of an operator that is not Hermitian: two parts, each with its error."""
 
     real: Estimate
@@ -85,18 +74,18 @@ class ComplexEstimate(Shown):
         """The mean, complex."""
         return complex(self.real.mean, self.imaginary.mean)
 
-    def __str__(self) -> str:
-        return f"({self.real}) + i ({self.imaginary})"
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Those of both parts."""
+        return (*self.real.diagnostics, *self.imaginary.diagnostics)
 
-    def __repr__(self) -> str:
-        parts = f"{self.real._numbers()}; imaginary part {self.imaginary._numbers()}"
-        return f"<ComplexEstimate: real part {parts}>"
+    def _line(self) -> str:
+        return f"real part {self.real._line()}; imaginary part {self.imaginary._line()}"
 
     def _table(self) -> Table:
         one, other = self.real._rows(), self.imaginary._rows()
         rows = [(*row, both[1]) for row, both in zip(one, other, strict=True)]
-        notes = [*self.real.diagnostics, *self.imaginary.diagnostics]
-        return Table("complex mean", ("", "real part", "imaginary part"), rows, notes)
+        return Table("complex mean", ("", "real part", "imaginary part"), rows, self.diagnostics)
 
 
 def estimate(values: Array, n_walkers: int = 1) -> Estimate:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.statistics import Estimate
-from tnvmc.shown import Shown, Table, drawn, lines, with_error
+from tnvmc.shown import Result, Table, drawn, with_error
 from tnvmc.vmc.orthogonal import Overlap
 
 Array = Any
 
 
 @dataclass(frozen=True, repr=False)
-class StepRecord(Shown):
+class StepRecord(Result):
     """What one step reports: one line of history.jsonl.
 
     `step` counts the steps before, from 0 on; what is shown to people names steps from 1 on.
@@ -47,20 +47,10 @@ class StepRecord(Shown):
     n_samples: int | None = None  #: that were drawn; None where that failed
     chi: int | None = None  #: boundary bond dimension, of an ansatz that has one
 
-    def __str__(self) -> str:
-        text = (
-            f"step {self.step + 1}: energy {with_error(self.energy, self.energy_error)}, "
-            f"variance {self.variance:.2g}"
-        )
-        if self.acceptance is not None:
-            text += f", acceptance {self.acceptance:.2f}"
-        return lines(text, *self.diagnostics)
-
-    def __repr__(self) -> str:
-        energy = with_error(self.energy, self.energy_error)
-        undone = ", undone" if self.undone else ""
-        told = f"total energy {energy}, variance {self.variance:.2g}"
-        return f"<StepRecord of step {self.step + 1}: {told}{undone}{_warned(self.diagnostics)}>"
+    def _line(self) -> str:
+        text = f"step {self.step + 1}{', undone' if self.undone else ''}: total energy "
+        text += f"{with_error(self.energy, self.energy_error)}, variance {self.variance:.2g}"
+        return text + ("" if self.acceptance is None else f", acceptance {self.acceptance:.2f}")
 
     def _table(self) -> Table:
         rows = [
@@ -87,7 +77,7 @@ class StepRecord(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class Measurement(Shown):
+class Measurement(Result):
     """The energy of one state, measured with theta at rest.
 
     `energy` is the total, `energy_per_site` that divided by N.
@@ -165,21 +155,13 @@ class Measurement(Shown):
         sector = "" if self.magnetisation is None else f", 2 Sz = {self.magnetisation}"
         return f"{self.units} units{sector}"
 
-    def __repr__(self) -> str:
+    def _line(self) -> str:
         total, per_site = self._energies
         return (
-            f"<Measurement: energy {total}, per site {per_site} ({self._units}), "
-            f"{self.n_samples} samples{_warned(self.diagnostics)}>"
-        )
-
-    def __str__(self) -> str:
-        total, per_site = self._energies
-        text = (
             f"energy per site {per_site}, total {total} ({self._units}), "
             f"variance per site {self.variance / self.n_sites:.2g}, "
             f"V-score {self.v_score:.2g}, {self.n_samples} samples"
         )
-        return lines(text, *self.diagnostics)
 
     def _table(self) -> Table:
         total, per_site = self._energies
@@ -218,7 +200,7 @@ class Expectation(Estimate):
         """Standard error of `mean_per_site`."""
         return self.error / self.n_sites
 
-    def _numbers(self) -> str:
+    def _line(self) -> str:
         per_site = with_error(self.mean_per_site, self.error_per_site)
         return f"{with_error(self.mean, self.error)}, per site {per_site}{self._units}"
 
@@ -229,12 +211,6 @@ class Expectation(Estimate):
     def _rows(self) -> list[tuple[str, str]]:
         per_site = with_error(self.mean_per_site, self.error_per_site)
         return [*super()._rows(), ("mean_per_site", per_site)]
-
-
-def _warned(diagnostics: Sequence[Diagnostic]) -> str:
-    """Name the codes of the warnings about a number: "; warning: few_walkers"."""
-    found = [x for x in diagnostics if x.status in ("warning", "error")]
-    return "".join(f"; {each.status}: {each.code}" for each in found)
 
 
 def _as_dict(record: StepRecord | Measurement) -> dict[str, Any]:
