@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.oracles import all_configs, config_index, dense_hamiltonian, dense_sector
+from tnvmc.exact import exact_ground_state
 from tnvmc.lattice import chain, square
 from tnvmc.operators import (
     Basis,
@@ -145,3 +146,29 @@ def test_a_sector_of_an_operator_that_leaves_it_is_refused() -> None:
         tfim(LATTICE).sparse(0)
     with pytest.raises(ValueError, match="an even number of sites"):
         heisenberg(square(3, 3)).sparse(0)
+
+
+@given(sectors())
+@settings(deadline=None)
+def test_a_sector_of_few_states_needs_no_tables(sector: tuple[int, int, int | None]) -> None:
+    class Few(Basis):
+        tabled = False
+
+    states, few = Basis(*sector), Few(*sector)
+    assert np.array_equal(few.codes, states.codes)
+    assert np.array_equal(few.positions(states.codes[::-1]), states.positions(states.codes[::-1]))
+
+
+@pytest.mark.parametrize(("n_sites", "local_dim"), [(60, 2), (38, 3)])
+def test_one_magnon_on_many_sites_takes_no_memory(n_sites: int, local_dim: int) -> None:
+    """The tables of the halves had 2^30 and 3^19 entries, of a sector with as many states as
+    sites; the magnon hops by S and has the energy -S for each bond of its site."""
+    spin = (local_dim - 1) / 2
+    hop = np.diag(np.full(n_sites - 1, spin), 1)
+    ends = np.r_[1, np.full(n_sites - 2, 2), 1]
+    magnon = np.linalg.eigvalsh(hop + hop.T - spin * np.diag(ends))[0]
+    bonds = chain(n_sites).bonds["nearest"]
+    terms = [(bond, exchange_matrix(local_dim)) for bond in bonds]
+    operator = Operator.from_terms(chain(n_sites), terms, local_dim=local_dim)
+    found = exact_ground_state(operator, n_sites * (local_dim - 1) - 2).energy
+    assert found == pytest.approx(magnon + (n_sites - 1) * spin**2, abs=1e-10)

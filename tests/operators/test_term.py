@@ -244,3 +244,10 @@ def test_empty_operators_are_zero() -> None:
     assert operator.conserves_magnetisation
     assert not operator.is_complex
     assert operator.infinite_temperature_energy == 0
+
+
+def test_matrices_of_an_operator_cannot_be_written() -> None:
+    operator = heisenberg(chain(3))
+    for found in (operator, operator @ operator):
+        with pytest.raises(ValueError, match="read-only"):
+            next(iter(found.matrices.values()))[:] = 0

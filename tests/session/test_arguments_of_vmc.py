@@ -81,8 +81,10 @@ def test_real_wave_functions_for_complex_hamiltonians_are_refused() -> None:
         real.initial(operator)
     with pytest.raises(ValueError, match="complex128"):
         real.flatten(PEPS(lattice, 2, "complex128").tensors(PEPS(lattice, 2).initial(operator)))
+    theta = real.initial(heisenberg(lattice))
     with pytest.raises(ValueError, match="theta is float64"):
-        VMC(operator, PEPS(lattice, 2), theta=real.initial(heisenberg(lattice)))
+        VMC(operator, real, theta=theta)
+    assert VMC(operator, PEPS(lattice, 2), theta=theta).theta.dtype == np.complex128
     with pytest.raises(ValueError, match="PeriodicMPS"):
         VMC(operator, PeriodicMPS(lattice, 2))
     assert PEPS(lattice, 2).with_scheme(Exact()).for_operator(operator).dtype == np.complex128
@@ -183,3 +185,51 @@ def test_samples_that_are_rounded_up_are_told_once() -> None:
     assert told(lambda: vmc.measure(33)) == told(lambda: vmc.expect(operator, 33)) == 1
     assert told(lambda: vmc.measure(sampler=Sampler(16, 33, threads=1))) == 1
     assert told(lambda: measure_observables(vmc, 32, pair_samples=7)) == 1
+
+
+def test_arrays_that_were_given_stay_the_users() -> None:
+    theta, configs = ANSATZ.initial(OPERATOR, 1), np.tile([0, 1, 0, 1], (16, 1))
+    vmc = VMC(OPERATOR, ANSATZ, FEW, theta=theta, configs=configs)
+    before, walkers = theta.copy(), configs.copy()
+    vmc.run(2)
+    assert np.array_equal(theta, before) and np.array_equal(configs, walkers)
+    other = VMC(OPERATOR, ANSATZ, FEW, theta=theta, configs=configs)
+    theta *= 0
+    configs *= 0
+    assert np.array_equal(other.theta, before)
+    assert np.array_equal(other.state.here.configs, walkers)
+
+
+@pytest.mark.parametrize("measured", [False, True])
+def test_parameters_that_are_handed_out_cannot_be_written(measured: bool) -> None:
+    vmc = VMC(OPERATOR, ANSATZ, FEW)
+    energy = vmc.measure().energy
+    theta = vmc.measured_theta() if measured else vmc.theta
+    with pytest.raises(ValueError, match="read-only"):
+        theta *= 2
+    assert vmc.measure().energy == energy
+
+
+@pytest.mark.parametrize("given", ["float16", "float32", "longdouble", "float64"])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_given_parameters_have_the_type_of_the_state(given: str, dtype: str) -> None:
+    peps = PEPS(OPERATOR.lattice, 2, dtype)
+    theta = PEPS(OPERATOR.lattice, 2).initial(OPERATOR, 1)
+    vmc = VMC(OPERATOR, peps, FEW, theta=theta.astype(given))
+    vmc.step()
+    assert vmc.theta.dtype == dtype
+
+
+def test_complex_parameters_stay_complex() -> None:
+    theta = PEPS(OPERATOR.lattice, 2).initial(OPERATOR, 1) * 1j
+    assert VMC(OPERATOR, PEPS(OPERATOR.lattice, 2), FEW, theta=theta).theta.dtype == "complex128"
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "uint8"])
+def test_walkers_of_any_integers(dtype: str) -> None:
+    configs = np.tile([0, 1, 0, 1], (16, 1))
+    energies = {
+        VMC(OPERATOR, ANSATZ, FEW, configs=configs.astype(each)).step().energy
+        for each in (dtype, "int8")
+    }
+    assert len(energies) == 1

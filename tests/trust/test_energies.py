@@ -6,6 +6,7 @@ import warnings
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tnvmc import (
@@ -15,11 +16,14 @@ from tnvmc import (
     DirectSampler,
     Enumerate,
     Exact,
+    Jastrow,
     Sampler,
+    Symmetrised,
     UnreliableWarning,
     heisenberg,
     measure_observables,
     square,
+    symmetry_group,
     tfim,
 )
 from tnvmc.operators.models import xxz
@@ -199,3 +203,25 @@ def test_diagonalising_takes_a_small_part_of_a_run() -> None:
     operator = tfim(square(4, 4), h=2.0)  # 65,536 states, no published energy
     assert affordable(operator, 0.0) < 2**16 == affordable(operator, 60.0)
     assert affordable(operator, 0.0) > 5000
+
+
+@pytest.mark.parametrize("sampler", [Sampler(64, 256, threads=1), Enumerate(threads=1)])
+@pytest.mark.parametrize(("field", "told"), [(-3.0, True), (3.0, False)])
+def test_signs_that_a_state_lacks_are_told(sampler: Any, field: float, told: bool) -> None:
+    """psi > 0, and a field of the other sign; the energies are those of theta = 0."""
+    operator = tfim(LATTICE, h=field)
+    state = Jastrow(LATTICE)
+    found = VMC(operator, state, sampler, theta=np.zeros(state.n_params)).measure()
+    assert found.off_diagonal_energy == pytest.approx(-6 * field)
+    assert ("signs_raise_energy" in codes(found)) == told
+
+
+def test_signs_of_a_symmetric_or_an_excited_state_are_not_judged() -> None:
+    """A state with a character of -1 may lie above any of random signs."""
+    operator = tfim(LATTICE, h=-3.0)
+    lower = VMC(operator, Jastrow(LATTICE), Enumerate(threads=1), theta=np.ones(15))
+    state = Symmetrised(Jastrow(LATTICE), symmetry_group(operator, ["point"]))
+    for ansatz, kept in ((state, ()), (Jastrow(LATTICE), lower)):
+        theta = np.zeros(state.n_params)
+        vmc = VMC(operator, ansatz, Enumerate(threads=1), theta=theta, orthogonal_to=kept)
+        assert "signs_raise_energy" not in codes(vmc.measure())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from tnvmc.sampling.problem import Point, Problem
 from tnvmc.session.arguments import lower_states
 from tnvmc.session.vmc import VMC
 from tnvmc.trust.energies import DIAGONALISED
-from tnvmc.trust.reference import excited_level, find_reference, of_excited
+from tnvmc.trust.reference import _not_lowest, excited_level, find_reference, of_excited
 from tnvmc.vmc.observation import observe
 from tnvmc.vmc.orthogonal import (
     LowerState,
@@ -282,3 +283,13 @@ def refused() -> Sequence[Any]:
 def test_what_makes_no_excited_state_is_refused(error: type[Exception], given: Any) -> None:
     with pytest.raises(error):
         VMC(H, PEPS(H.lattice, 2), Enumerate(), **given)
+
+
+def test_copies_of_a_degenerate_level_are_not_told_apart_by_rounding() -> None:
+    levels = np.array([-1.5, -0.5 - 1e-15, -0.5, 0.25])
+    kept: Any = [
+        SimpleNamespace(energy=SimpleNamespace(mean=mean), problem=SimpleNamespace(operator=H))
+        for mean in (-1.5 + 1e-10, -0.5 + 1e-10, -0.5 + 2e-10)
+    ]
+    assert list(_not_lowest(kept, levels)) == []
+    assert [each.values["number"] for each in _not_lowest(kept[1:], levels)] == [1]

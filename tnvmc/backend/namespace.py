@@ -70,3 +70,12 @@ def to_namespace(array: Array, xp: Any) -> Array:
     if _namespace_of(array) is xp:
         return array
     return xp.asarray(to_host(array))
+
+
+def read_only(array: Array) -> Array:
+    """Give a view of a NumPy array that cannot be written, a copy of any other."""
+    if type(array) is not np.ndarray:
+        return array_namespace(array).asarray(array, copy=True)
+    view = array.view()
+    view.setflags(write=False)
+    return view

@@ -289,11 +289,11 @@ def local_energy(operator: Operator, snapshot: Snapshot) -> Array:
     return energy
 
 
-def off_diagonal_energy(operator: Operator, snapshot: Snapshot, local: Array) -> float:
-    """Give the part of the energy that elements of H between two configurations make.
+def off_diagonal_values(operator: Operator, snapshot: Snapshot, local: Array) -> Array:
+    """Give E_loc(s) - <s|H|s>, (M,) real: what elements of H between two configurations make.
 
-    It is the mean of E_loc(s) - <s|H|s>: exchange, flips in a transverse field, drives of atoms.  A
-    constant in H is no part of it.
+    That is exchange, flips in a transverse field, drives of atoms.  A constant in H is no part of
+    it, and what psi = 0 leaves is 0.
 
     Args:
         operator: H.
@@ -302,7 +302,12 @@ def off_diagonal_energy(operator: Operator, snapshot: Snapshot, local: Array) ->
     """
     xp = array_namespace(snapshot.configs)
     part = xp.real(local) - operator.diagonal(snapshot.configs)
+    return part if snapshot.weight is None else xp.where(snapshot.weight > 0, part, 0.0)
+
+
+def off_diagonal_energy(operator: Operator, snapshot: Snapshot, local: Array) -> float:
+    """Give the mean of `off_diagonal_values`."""
+    xp, part = array_namespace(snapshot.configs), off_diagonal_values(operator, snapshot, local)
     if snapshot.weight is None:
         return float(xp.mean(part))
-    part = xp.where(snapshot.weight > 0, part, 0.0)  # what psi = 0 leaves counts nowhere
     return float(xp.sum(part * snapshot.weight) / xp.sum(snapshot.weight))

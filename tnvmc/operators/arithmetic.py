@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from tnvmc.backend.arguments import whole
+from tnvmc.backend.namespace import read_only
 from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.operators.local_term import ROUNDING, chopped
 from tnvmc.operators.products import joined, placed_products
@@ -227,8 +228,9 @@ class Sums:
         self.sizes[patch] = self.sizes[patch] + size
 
     def rounded(self) -> dict[Patch, np.ndarray]:
-        """Give the sums, with what is left of terms that cancel set to zero."""
-        return {p: chopped(m, ROUNDING * self.sizes[p]) for p, m in sorted(self.sums.items())}
+        """Give the sums, read-only, with what is left of terms that cancel set to zero."""
+        found = {p: chopped(m, ROUNDING * self.sizes[p]) for p, m in sorted(self.sums.items())}
+        return {p: read_only(matrix) for p, matrix in found.items()}
 
 
 def _product(

@@ -21,6 +21,8 @@ CODE_BITS = 62
 
 _AT_ONCE = 2**16  # configurations whose diagonal elements are computed together
 
+_TABLE = 2**20  # entries of a table that are always worth their memory
+
 
 def smallest_magnetisation(n_sites: int, local_dim: int = 2) -> int:
     """Give the smallest twice-total-Sz >= 0: 0, or 1 for an odd number of half-integer spins."""
@@ -64,8 +66,9 @@ class Basis:
     """The states of N sites with a given magnetisation (None: all), and where each one stands.
 
     Positions come from two tables, one for the first and one for the second half of the sites:
-    position = first[head] + rank[tail].  Memory: 8 bytes per state for the codes, 16 d^(N/2) bytes
-    for the tables.  Source: H. Q. Lin, Phys. Rev. B 42, 6561 (1990).
+    position = first[head] + rank[tail]; in a sector of few states, of which the tables would be a
+    multiple, by bisection.  Memory: 8 bytes per state for the codes, 16 d^(N/2) bytes for the
+    tables.  Source: H. Q. Lin, Phys. Rev. B 42, 6561 (1990).
     """
 
     n_sites: int
@@ -100,6 +103,8 @@ class Basis:
             )
         if self.total is None:
             return np.arange(self.dimension, dtype=np.int64)
+        if not self.tabled:
+            return self._few_codes()
         tails_by_sum, start, _ = self._tails
         n_tails = self._n_tails_of_head
         place = np.arange(self.dimension) - np.repeat(self._first, n_tails)
@@ -118,8 +123,26 @@ class Basis:
         """Give where codes of the basis stand in `codes`: int64."""
         if self.total is None:
             return codes
+        if not self.tabled:
+            return np.searchsorted(self.codes, codes)
         head, tail = np.divmod(codes, self._n_tails)
         return np.asarray(self._first[head] + self._rank[tail])
+
+    @property
+    def tabled(self) -> bool:
+        """Whether there are tables."""
+        n_heads = self.local_dim ** (self.n_sites - self._n_tail_sites)
+        return bool(n_heads <= max(_TABLE, 4 * self.dimension))
+
+    def _few_codes(self) -> np.ndarray:
+        """Codes site by site: beginnings that the digit sum cannot be reached from are left out."""
+        digits, codes, missing = np.arange(self.local_dim), np.zeros(1, int), np.array([self.total])
+        for n_others in reversed(range(self.n_sites)):
+            codes = (codes[:, None] * self.local_dim + digits).reshape(-1)
+            missing = (missing[:, None] - digits).reshape(-1)
+            reached = (missing >= 0) & (missing <= n_others * (self.local_dim - 1))
+            codes, missing = codes[reached], missing[reached]
+        return codes
 
     @property
     def tables(self) -> tuple[np.ndarray, np.ndarray]:

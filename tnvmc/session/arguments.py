@@ -83,7 +83,10 @@ def as_tuple(given: Any) -> tuple[Any, ...]:
 
 
 def as_parameters(ansatz: Ansatz, theta: Array) -> Array:
-    """Give parameters (P,) as an array; TypeError or ValueError for what is none of this state."""
+    """Give parameters (P,) as an array of their own, in the type of the state.
+
+    A complex array stays complex.  TypeError or ValueError for what is none of this state.
+    """
     if not hasattr(theta, "shape"):
         with contextlib.suppress(ValueError):  # of rows of different lengths
             theta = np.asarray(theta)
@@ -97,6 +100,9 @@ def as_parameters(ansatz: Ansatz, theta: Array) -> Array:
             f"VMC: theta has shape {tuple(theta.shape)}, the ansatz has {ansatz.n_params} "
             "parameters; were they made for another D or lattice? ansatz.flatten takes tensors"
         )
+    own = theta.dtype if ansatz.dtype is None else getattr(xp, np.dtype(ansatz.dtype).name)
+    keeps = xp.isdtype(theta.dtype, "complex floating") > xp.isdtype(own, "complex floating")
+    theta = xp.astype(theta, theta.dtype if keeps else own, copy=True)
     if not math.isfinite(step.norm(theta)):
         raise ValueError("VMC: theta holds numbers that are not finite")
     return theta
@@ -225,12 +231,13 @@ def check_sampler(sampler: Samples, ansatz: Ansatz, ranks: Ranks, moves: object)
 def start_configs(
     operator: Operator, sampler: Samples, given: Array | None, magnetisation: int | None, seed: int
 ) -> Array:
-    """Give the configurations (W, N) to start from; ValueError for sectors that differ."""
+    """Give configurations (W, N) of their own to start from; ValueError for sectors that differ."""
     asked = [magnetisation, sampler.magnetisation]
     if given is not None:
         check_configs(operator, given, sampler.n_walkers)
         sector_of(operator, *asked, magnetisation_of(operator, given))
-        return given
+        xp = array_namespace(given)
+        return xp.astype(given, xp.int8, copy=True)
     return initial_configs(operator, sampler.n_walkers, seed, sector_of(operator, *asked))
 
 

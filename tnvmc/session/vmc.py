@@ -16,7 +16,7 @@ from tnvmc.ansatz.protocol import Ansatz, Targets
 from tnvmc.backend.arguments import as_path, whole
 from tnvmc.backend.device import namespace_of
 from tnvmc.backend.mpi import ranks_of
-from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.backend.namespace import array_namespace, read_only, to_namespace
 from tnvmc.backend.progress import uninterrupted
 from tnvmc.estimate.diagnostic import warn_of
 from tnvmc.estimate.statistics import ComplexEstimate
@@ -160,17 +160,17 @@ class VMC:
 
     @property
     def theta(self) -> Array:
-        """(P,) the present parameters; not always those that are measured, see `measured_theta`."""
-        return self.state.here.theta
+        """(P,) the present parameters, read-only; those that are measured: `measured_theta`."""
+        return read_only(self.state.here.theta)
 
     @collective
     def measured_theta(self) -> Array:
-        """Give the parameters (P,) that `measure`, `expect` and `converge` evaluate.
+        """Give the parameters (P,) that `measure`, `expect` and `converge` evaluate, read-only.
 
         `theta`, those before a bad last update, or with learning_rate="auto" the mean of the
         iterates or the first ones (`vmc.measured_iterate`).  Cost: up to five draws.
         """
-        return measured_iterate(self.method, self.state)[0].theta
+        return read_only(measured_iterate(self.method, self.state)[0].theta)
 
     @property
     def problem(self) -> Problem:

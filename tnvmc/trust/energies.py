@@ -9,10 +9,11 @@ from dataclasses import replace
 import numpy as np
 
 from tnvmc.ansatz.protocol import Ansatz, chi_of
-from tnvmc.backend.namespace import to_host
+from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.observables import off_diagonal_values
 from tnvmc.estimate.reliability import changed_part, closure_threshold, doubts
-from tnvmc.estimate.statistics import Estimate
+from tnvmc.estimate.statistics import Estimate, estimate_samples
 from tnvmc.operators.properties import energy_bound
 from tnvmc.operators.reference import KnownEnergy
 from tnvmc.operators.term import Operator
@@ -52,8 +53,8 @@ def judged(
 ) -> Measured:
     """Judge a measured energy: by its samples, the closures of psi, exact energies, other sectors.
 
-    Codes: those that the measurement has, of `of_samples`, `of_excited`, `of_level` and
-    `elsewhere`.
+    Codes: those that the measurement has, of `of_samples`, `of_signs`, `of_excited`, `of_level`
+    and `elsewhere`.
 
     Args:
         found: the measurement.
@@ -61,14 +62,15 @@ def judged(
         known: the energy that no state lies below, where it has been looked up; otherwise it is
             found where a sector of `DIAGONALISED` states (`DIAGONALISED_IN_DOUBT` where another
             code is found) has it.
-        final: whether an energy far above the exact one is told, as it is not of an early stage or
-            of a scan of chi.
+        final: whether an energy far above the exact one and missing signs are told, as they are not
+            of an early stage or of a scan of chi.
 
     Cost: that of diagonalising, once for each operator.
     """
     measured, problem = found.measurement, found.problem
     energy, overlaps = (measured.energy, measured.energy_error), measured.overlaps
     told = [*measured.diagnostics, *of_samples(found)]
+    told += of_signs(found) if final and not lower else ()
     most = DIAGONALISED_IN_DOUBT if len(told) > len(measured.diagnostics) else DIAGONALISED
     told += of_excited(energy, lower, overlaps, DIAGONALISED)
     mixed = any(each.code == "not_orthogonal" for each in told)  # at no level then
@@ -104,6 +106,23 @@ def of_samples(found: Measured) -> Iterator[Diagnostic]:
     if spread > threshold:
         values = {"spread": spread, "threshold": threshold}
         yield Diagnostic("closure_spread_large", "warning", values)
+
+
+def of_signs(found: Measured) -> Iterator[Diagnostic]:
+    """Tell signs_raise_energy: matrix elements of H between configurations raise the energy.
+
+    With signs of psi drawn at random they add 0 on average, so that some signs of the same |psi|
+    give less.  A sum over symmetries has no such choice.
+    """
+    seen, operator = found.observation, found.problem.operator
+    if found.problem.ansatz.group is not None:
+        return
+    values = off_diagonal_values(operator, seen.snapshot, seen.local)
+    part = estimate_samples(values, seen.snapshot.weight, seen.info)
+    never_lower = bool(array_namespace(values).all(values >= 0))
+    error = _EXACT_ERROR * energy_bound(operator) + (0 if never_lower else BELOW_EXACT * part.error)
+    if part.mean > error:
+        yield Diagnostic("signs_raise_energy", "warning", {"part": part.mean})
 
 
 def of_level(

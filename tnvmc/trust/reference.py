@@ -231,7 +231,8 @@ def _not_lowest(lower: Sequence[LowerState], levels: np.ndarray) -> Iterator[Dia
     for place, number in enumerate(sorted(range(len(lower)), key=lambda k: lower[k].energy.mean)):
         energy = lower[number].energy.mean
         distances = np.abs(levels - energy)
-        if not distances[place] <= distances.min() * (1 + _ROUNDING):
+        slack = _rounding(lower[number].problem.operator)  # between copies of a degenerate level
+        if not distances[place] <= distances.min() * (1 + _ROUNDING) + slack:
             own = {"level": place + 1, "reference": float(levels[place])}
             values = {"number": number + 1, "energy": energy, **own}
             yield Diagnostic("kept_not_lowest", "warning", values)
