@@ -141,17 +141,6 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("zero_variance_below_reference", {**D, "points": 3, "below_per_site": 9.4e-4, "method": "exact", "sigmas": 5.9},
      ("variance: a line to zero variance through 3 points ends at -0.60444(56) per site, 5.9 of its errors "
      "below the exact one: the points lie too far from the ground state for a line, and its end is not to be used")),
-    ("variance_line_not_shown", {"reason": "steps", "steps": 3, "needed": 12},
-     "the steps give no energy at zero variance: 3 are too few for a line, 12 are needed"),
-    ("variance_line_not_shown", {"reason": "tail"},
-     ("the steps give no energy at zero variance: the variance does not fall by enough in the last "
-     "of them")),
-    ("variance_line_not_shown", {"reason": "slope", "slope": 0.159, "slope_error": 0.062},
-     ("the steps give no energy at zero variance: the energy does not fall with the variance "
-     "beyond the noise of the steps")),
-    ("variance_line_not_shown", {"reason": "bend", "chi2_per_dof": 7.0},
-     ("the steps give no energy at zero variance: the points do not lie on a line (chi^2 per degree "
-     "of freedom 7.0)")),
     ("measured_energy_not_finite", {"raise": ["chi"]},
      "the measured energy is not finite; lower the learning rate or raise chi"),
     ("measured_energy_not_finite", {"raise": []},

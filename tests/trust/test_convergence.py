@@ -90,8 +90,8 @@ def test_steps_whose_energy_does_not_fall_give_no_line() -> None:
     history = [each | {"energy": -9.9 + 2e-3 * rng.normal()} for each in lines()]
     found = convergence(OURS, history)
     assert found["variance"] is None
-    assert zero_variance(history)[1][0].values["reason"] == "slope"
-    assert "variance_line_not_shown" not in {each["code"] for each in found["diagnostics"]}
+    assert zero_variance(history) is None
+    assert not any("variance" in each["code"] for each in found["diagnostics"])
 
 
 def test_the_steps_count_too() -> None:

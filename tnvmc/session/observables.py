@@ -16,6 +16,7 @@ from tnvmc.estimate.diagnostic import Diagnostic, warn_of
 from tnvmc.estimate.observable_set import ALL_PAIRS, ENERGY, ObservableSet
 from tnvmc.operators.foreign import as_operator
 from tnvmc.operators.term import Operator, require_operator
+from tnvmc.report.observables import observed, samples_text
 from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.sampling.problem import Point
@@ -109,15 +110,8 @@ class Observables(dict[str, Any], Shown):
     def _table(self) -> Table:
         total, per_site = self._energies()
         rows = [("energy", total, "total"), ("energy per site", per_site, "")]
-        for name, found in self.get("sites", {}).items():
-            values = np.array(found["mean"], dtype=float)
-            rows.append((name, f"{values.min():.3g} to {values.max():.3g}", "of the sites"))
-        if square := self.get("staggered_magnetisation_squared"):
-            rows.append(("staggered M^2", with_error(*_both(square)), "per site"))
-        for name, found in self.get("operators", {}).items():
-            rows.append((name, with_error(*_both(found)), "total"))
-        pairs = self.get("pair_samples") or 0
-        rows.append(("samples", str(self["n_samples"]), f"{pairs} of all pairs" if pairs else ""))
+        rows += [(row.name, row.value, row.detail) for row in observed(self)]
+        rows.append(("samples", samples_text(self), ""))
         notes = [Diagnostic.from_dict(each) for each in self.get("diagnostics", ())]
         return Table(f"observables, {self['units']} units", ("", "", ""), rows, notes)
 

@@ -78,12 +78,8 @@ class ChiScan(Shown):
 
     def _table(self) -> Table:
         n, last = self.n_sites, self.points[-1]
-        columns = (
-            "chi",
-            f"energy ({self.units})",
-            "energy per site",
-            f"per site, from chi {last.chi}",
-        )
+        gap = f"per site, from chi {last.chi}"
+        columns = ("chi", f"energy ({self.units})", "energy per site", gap)
         rows = [
             (
                 str(point.chi), with_error(point.energy, point.energy_error),

@@ -46,8 +46,6 @@ def convergence(
         }
     )
     diagnostics = diagnose(result, history, found)
-    if found["variance"] is None:
-        diagnostics += [why for why in zero_variance(history)[1] if why.values["reason"] == "bend"]
     return finite_or_none({**found, "diagnostics": [each.as_dict() for each in diagnostics]})
 
 
@@ -59,7 +57,7 @@ def _variance(result: Json, history: Sequence[Json]) -> dict[str, Any] | None:
             label = f"stage {stage['stage']}" + (f", D = {stage['D']}" if stage["D"] else "")
             points.append({"label": label, **_point(stage, "variance")})
     if len({point["variance"] for point in points}) < FEWEST_FOR_A_LINE:
-        if zero_variance(history)[0] is None:
+        if zero_variance(history) is None:
             return None
         points = points_of_steps(history)
     return _extrapolated(points, [point["variance"] for point in points])

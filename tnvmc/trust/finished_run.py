@@ -92,7 +92,7 @@ _CHECKS = {
 }
 _UNCHECKED = {"bond_dimension_single", "steps_too_few"}
 _UNDECIDED = {"bond_dimension_cut", "bond_dimension_undecided", "chi_undecided"}
-_ASIDE = _UNCHECKED | {"double_layer_left_out", "variance_line_not_shown"}
+_ASIDE = _UNCHECKED | {"double_layer_left_out"}
 
 
 def verdict(found: Sequence[Diagnostic]) -> Diagnostic:

@@ -7,13 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.estimate.line_fit import (
-    FEWEST_FOR_AN_ERROR,
-    STEPS_PER_BIN,
-    Line,
-    converging_tail,
-    fit_line,
-)
+from tnvmc.estimate.line_fit import FEWEST_FOR_AN_ERROR, Line, converging_tail, fit_line
 
 Json = Mapping[str, Any]
 
@@ -73,32 +67,19 @@ def points_of_steps(history: Sequence[Json]) -> list[dict[str, Any]]:
     ]
 
 
-def zero_variance(history: Sequence[Json]) -> tuple[Line | None, tuple[Diagnostic, ...]]:
-    """Fit E = E0 + a variance (totals) through the steps, or tell why that is not to be shown.
+def zero_variance(history: Sequence[Json]) -> Line | None:
+    """Fit E = E0 + a variance (totals) through the steps; None where that means nothing.
 
-    E0 is an estimate of the energy of the ground state and no bound.  Energies that come to rest
-    above it are held there by D, by the noise of the steps, or by a minimum of their own.
-
-    Returns:
-        The line, whose intercept is E0; or None, and variance_line_not_shown with a `reason`:
-        "steps" (too few), "tail" (the variance does not fall by enough in the last steps), "slope"
-        (the energy does not fall with it, within the noise), "bend" (the points are no line).
+    The intercept E0 is an estimate of the energy of the ground state and no bound.  Energies that
+    come to rest above it are held there by D, by the noise of the steps, or by a minimum of their
+    own.  There is no line through too few steps, where the variance falls by too little in the last
+    ones, where the energy does not fall with it beyond the noise, and where the points are bent.
     """
-    steps, needed = len(good_lines(history)), FEWEST_FOR_AN_ERROR * STEPS_PER_BIN
-    if steps < needed:
-        return _not_shown("steps", steps=steps, needed=needed)
     points = points_of_steps(history)
     if len({point["variance"] for point in points}) < FEWEST_FOR_AN_ERROR:
-        return _not_shown("tail")
+        return None
     line = fit_line(
         *([point[k] for point in points] for k in ("variance", "energy", "energy_error"))
     )
-    if not line.slope > SIGNIFICANT * line.slope_error:
-        return _not_shown("slope", slope=line.slope, slope_error=line.slope_error)
-    if line.chi2_per_dof > _BENT:
-        return _not_shown("bend", chi2_per_dof=line.chi2_per_dof)
-    return line, ()
-
-
-def _not_shown(reason: str, **values: float) -> tuple[None, tuple[Diagnostic, ...]]:
-    return None, (Diagnostic("variance_line_not_shown", "open", {"reason": reason, **values}),)
+    seen = line.slope > SIGNIFICANT * line.slope_error
+    return line if seen and line.chi2_per_dof <= _BENT else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -62,11 +62,7 @@ class StepRecord(Result):
             "effective_samples",
             "closure_spread", "power",
         )  # fmt: skip
-        rows += [
-            (name, f"{value:.4g}", "")
-            for name in more
-            if (value := getattr(self, name)) is not None
-        ]
+        rows += _known(self, more)
         rows.append(("seconds", f"{self.seconds:.3g}", ""))
         title = f"step {self.step + 1}{', undone' if self.undone else ''}"
         return Table(title, ("", "", ""), rows, self.diagnostics)
@@ -174,11 +170,7 @@ class Measurement(Result):
             ("n_samples", str(self.n_samples), f"{self.seconds:.1f} s"),
         ]
         more = ("chi", "effective_samples", "tau", "r_hat", "acceptance", "closure_spread")
-        rows += [
-            (name, f"{value:.4g}", "")
-            for name in more
-            if (value := getattr(self, name)) is not None
-        ]
+        rows += _known(self, more)
         title = f"energy, {self._units}"
         return Table(title, ("", "", ""), rows, self.diagnostics)
 
@@ -211,6 +203,12 @@ class Expectation(Estimate):
     def _rows(self) -> list[tuple[str, str]]:
         per_site = with_error(self.mean_per_site, self.error_per_site)
         return [*super()._rows(), ("mean_per_site", per_site)]
+
+
+def _known(record: StepRecord | Measurement, names: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Rows of a table for the numbers that are known."""
+    values = ((name, getattr(record, name)) for name in names)
+    return [(name, f"{value:.4g}", "") for name, value in values if value is not None]
 
 
 def _as_dict(record: StepRecord | Measurement) -> dict[str, Any]:

@@ -53,7 +53,6 @@ def draw(
         try:
             with style.styled():
                 if name == convergence.NAME:
-                    left_out += convergence.not_shown(histories)
                     figures[name] = convergence.draw_convergence(histories, against)
                 elif name in HISTORIES:
                     figures[name] = draw_histories(name, histories, against)

@@ -18,7 +18,7 @@ from tnvmc.report.figures.history import (
     column,
     mark_stages,
 )
-from tnvmc.shown import sentence, with_error
+from tnvmc.shown import with_error
 from tnvmc.trust.steps import zero_variance
 
 NAME = "convergence"
@@ -54,21 +54,12 @@ def draw_convergence(histories: Sequence[History], against: str | None = None) -
     return figure
 
 
-def not_shown(histories: Sequence[History]) -> list[str]:
-    """Say of which runs the energy at zero variance is not drawn, and why."""
-    return [
-        f"{' of '.join([NAME, *([history.label] if len(histories) > 1 else [])])}: {sentence(why)}"
-        for history in histories
-        for why in zero_variance(history.lines)[1]
-    ]
-
-
 def _energy(axes: Any, curves: Sequence[Curve]) -> None:
     """Draw energies as ever, and where the steps point at zero variance with its error."""
     PANELS["energy"].fill(axes, curves)
     low, high = axes.get_ylim()
     for curve in curves:
-        line, n = zero_variance(curve.history.lines)[0], curve.history.n_sites
+        line, n = zero_variance(curve.history.lines), curve.history.n_sites
         if line is None:
             continue
         end, error = line.intercept / n, line.intercept_error / n
