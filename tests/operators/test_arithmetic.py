@@ -145,3 +145,11 @@ def test_hermitian_parts_of_a_rounding_error_are_one() -> None:
     matrix = np.array([[1.0, 1.0 + 1e-15], [1.0, 1.0]])
     assert hermitian_parts({(0,): matrix}, 1e-12)[1] == {}
     assert list(hermitian_parts({(0,): matrix}, 0.0)[1]) == [(0,)]
+
+
+@pytest.mark.parametrize("zero", [0, 0.0, 0j, np.float64(0)])
+def test_division_by_zero_is_refused(zero: complex) -> None:
+    with pytest.raises(ValueError, match="divided by 0"):
+        heisenberg(square(2, 2)) / zero
+    with pytest.raises(TypeError):
+        heisenberg(square(2, 2)) / "2"

@@ -54,6 +54,26 @@ def test_energies_belong_to_their_sector() -> None:
     assert known_energy(dimers) is not None and known_energy(dimers, 2) is None
 
 
+@pytest.mark.parametrize(
+    ("operator", "sector"),
+    [
+        (heisenberg(square(6, 6)), 1),
+        (heisenberg(square(6, 6)), 38),
+        (heisenberg(square(3, 3)), 0),
+        (heisenberg(square(6, 6)), 0.5),
+        (tfim(chain(8)), 0),
+    ],
+)
+def test_a_sector_that_there_is_not_is_refused(operator, sector) -> None:
+    with pytest.raises(ValueError, match="magnetisation|2 Sz"):
+        known_energy(operator, sector)
+
+
+def test_of_an_odd_number_of_spins_the_smallest_sector_is_meant() -> None:
+    found = [known_energy(heisenberg(square(3, 3)), sector) for sector in (None, 1, -1, 3)]
+    assert found[0] == found[1] == found[2] is not None and found[3] is None
+
+
 SMALL = [
     heisenberg(square(2, 2)),
     heisenberg(square(3, 3), J=0.25),

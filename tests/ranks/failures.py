@@ -129,6 +129,19 @@ def callback() -> None:
     assert np.isfinite(run.measure(n_samples=12).energy)
 
 
+def late() -> None:
+    """One rank makes a call much later than the others, and a new VMC."""
+    mpi.PATIENCE = 0.5
+    run = vmc()
+    if WORLD.rank == 1:
+        time.sleep(2)
+    run.run(1)
+    other = WORLD.Dup()
+    if WORLD.rank == 0:
+        time.sleep(2)
+    VMC(H, PEPS(H.lattice, D=2), Sampler(6, 12, threads=1), comm=other)
+
+
 def other_call() -> None:
     run = vmc()
     if WORLD.rank:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
+from tnvmc import PEPS, VMC, Enumerate, Operator, heisenberg, square
 from tnvmc.estimate.statistics import v_score
 from tnvmc.trust.gaps import SLOPE, Gap, energy_gap, residual_energy
 
@@ -83,6 +85,36 @@ def test_without_noise_any_residual_is_more_than_the_error() -> None:
 def test_energies_of_two_systems_have_no_gap(other: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="energy_gap"):
         energy_gap(Energy(-8.7, 0.01, 0.1), Energy(-9.2, 0.01, 0.1, **other))
+
+
+def measured(magnetisation: int, J: float = 1.0, **given: Any) -> Any:
+    operator = heisenberg(square(2, 2), J)
+    return of(operator, magnetisation, **given)
+
+
+def of(operator: Operator, magnetisation: int, **given: Any) -> Any:
+    run = VMC(
+        operator, PEPS(operator.lattice, 2), Enumerate(), magnetisation=magnetisation, **given
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # no step was made
+        return run.measure()
+
+
+def test_two_hamiltonians_and_one_sector_twice_have_no_gap() -> None:
+    singlet, triplet = measured(0), measured(2)
+    assert energy_gap(triplet, singlet).units == "S.S"
+    for upper in (measured(2, 1.1), measured(0, seed=3), singlet):
+        with pytest.raises(ValueError, match="energy_gap"):
+            energy_gap(upper, singlet)
+    halves = 0.5 * heisenberg(square(2, 2)) + 0.5 * heisenberg(square(2, 2))
+    assert energy_gap(replace(of(halves, 2), units="S.S"), singlet).energy > 0
+    assert "origin" not in singlet.as_dict()
+
+
+def test_a_gap_of_numbers_is_refused() -> None:
+    with pytest.raises(TypeError, match="Measurement"):
+        energy_gap(1, 2)
 
 
 def test_an_energy_that_is_not_finite_is_not_called_good() -> None:

@@ -14,6 +14,7 @@ import os
 import pickle
 import socket
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,9 @@ from tnvmc.backend.process import (
     using_threads,
 )
 from tnvmc.backend.progress import Terminated, uninterrupted
+
+PATIENCE = 20.0
+"""Seconds after which a rank tells that it waits for others to make the call that it makes."""
 
 PIECE = 2**28
 """Most bytes of an array in one message: counts of some MPI have 32 bits."""
@@ -79,6 +83,10 @@ class MpiRanks(Ranks):
         share_devices(here.Get_rank())
         here.Free()
         _end_all_with_one(self)
+
+    def meet(self, call: str) -> None:
+        """See `Ranks.meet`."""
+        _meet(self.comm, call)
 
     # --- what rank 0 asks for
 
@@ -257,6 +265,19 @@ def _pieces(array: np.ndarray, dtype: Any) -> Iterator[np.ndarray]:
     return (flat[begin : begin + step] for begin in range(0, flat.size, step))
 
 
+def _meet(comm: Any, call: str) -> None:
+    """Wait for all ranks of a communicator, and tell where that takes long."""
+    waiting, since, told = comm.Ibarrier(), time.monotonic(), False
+    while not waiting.Test():
+        waited = time.monotonic() - since
+        if waited > PATIENCE and not told:
+            told = True
+            text = f"has waited {waited:.0f} s in {call} for others, which do not make this call"
+            where = f"rank {comm.Get_rank()} of {comm.Get_size()} on {socket.gethostname()}"
+            print(f"tnvmc: {where} {text}; all ranks make the same calls", file=sys.stderr)
+        time.sleep(min(waited / 20, 0.05))
+
+
 def _end_all_with_one(ranks: MpiRanks) -> None:
     """Let an exception that nothing catches end all ranks: the others would wait for this one."""
     shown = sys.excepthook
@@ -283,6 +304,7 @@ def of(comm: Any) -> MpiRanks:
     """The ranks of a communicator: the same ones each time."""
     found = comm.Get_attr(_attribute())
     if found is None:
+        _meet(comm, "VMC(..., comm)")
         found = MpiRanks(comm)
         comm.Set_attr(_attribute(), found)
     return cast(MpiRanks, found)

@@ -58,6 +58,9 @@ class Ranks:
         """Do what rank 0 asks for until it ends that, with a value; of other ranks than rank 0."""
         raise NotImplementedError
 
+    def meet(self, call: str) -> None:
+        """Wait until all ranks make a call; tell which one it is where that takes long."""
+
     def end(self, value: Any = None) -> None:
         """Let the other ranks return from `follow` with a value."""
 

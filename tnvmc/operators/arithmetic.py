@@ -137,6 +137,10 @@ class Arithmetic:
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: Any) -> Any:
+        if not isinstance(divisor, Complex):
+            return NotImplemented
+        if divisor == 0:
+            raise ValueError(f"{self.name} / {divisor!r}: an operator cannot be divided by 0")
         return self * (1.0 / divisor)
 
     def __neg__(self) -> Any:

@@ -13,7 +13,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tnvmc.backend.arguments import whole
 from tnvmc.lattice.lattice import Lattice
+from tnvmc.operators.basis import check_magnetisation, smallest_magnetisation
 from tnvmc.operators.term import Operator, require_operator
 
 Method = Literal["exact", "QMC", "extrapolated", "variational"]
@@ -34,8 +36,10 @@ class KnownEnergy:
     method: Method = "exact"
 
 
-def known_energy(operator: Operator, magnetisation: int = 0) -> KnownEnergy | None:
+def known_energy(operator: Operator, magnetisation: int | None = None) -> KnownEnergy | None:
     """Look up the lowest energy of a model with uniform couplings in a sector (2 Sz), or give None.
+
+    Without a sector that of the smallest Sz; ValueError for one that there is not.
 
     Found by model, lattice shape, boundary and ratios of couplings: J1-J2 without J2 and XXZ
     with Jz = J count as Heisenberg, and a common positive factor scales the energy.  Free fermions
@@ -43,6 +47,15 @@ def known_energy(operator: Operator, magnetisation: int = 0) -> KnownEnergy | No
     `known_energies.toml`.  Sums and multiples of operators carry no couplings and are not found.
     """
     require_operator("known_energy", "operator", operator)
+    n_sites, d = operator.n_sites, operator.local_dim
+    if magnetisation is not None:
+        if not operator.conserves_magnetisation:
+            raise ValueError(
+                f"known_energy: {operator.name} does not conserve the magnetisation and has no "
+                f"sector 2 Sz = {magnetisation}; leave it out"
+            )
+        check_magnetisation(n_sites, d, whole("known_energy", "magnetisation", magnetisation, None))
+    larger = abs(magnetisation or 0) > smallest_magnetisation(n_sites, d)
     given: dict[str, Any] = dict(operator.couplings or {})
     if not given or any(map(np.ndim, given.values())):
         return None
@@ -55,8 +68,8 @@ def known_energy(operator: Operator, magnetisation: int = 0) -> KnownEnergy | No
     if model == "tfim" and lattice.kind == "chain":
         return _tfim_chain(lattice.n_sites, lattice.boundary == "periodic", **couplings)
     if model == "shastry_sutherland":
-        return None if magnetisation else _dimer_singlets(lattice, **couplings)
-    place = model, lattice.kind, lattice.boundary, abs(magnetisation)
+        return None if larger else _dimer_singlets(lattice, **couplings)
+    place = model, lattice.kind, lattice.boundary, abs(magnetisation or 0) if larger else 0
     shapes = [lattice.shape]
     if lattice.boundary != "cylinder":  # others may be turned by 90 degrees
         shapes.append((lattice.n_cols, lattice.n_rows))

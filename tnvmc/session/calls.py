@@ -24,6 +24,7 @@ def collective(method: C) -> C:
         ranks = self.ranks
         if ranks.size == 1 or in_use() is ranks:
             return method(self, *given, **named)
+        ranks.meet(f"VMC.{method.__name__}")
         if ranks.rank:
             return _follow(self, method.__name__)
         try:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from tnvmc.backend.arguments import refuse
 from tnvmc.estimate.diagnostic import Diagnostic, Status
 from tnvmc.shown import Shown, Table, with_error
 
@@ -79,12 +80,16 @@ def energy_gap(above: MeasuredEnergy, below: MeasuredEnergy) -> Gap:
         residual is larger than the error (a warning beyond 3 of them).
 
     Raises:
-        ValueError: energies of different numbers of sites, or in different units.
+        TypeError: no measurement.
+        ValueError: energies of different numbers of sites, in different units, of two Hamiltonians,
+            or twice of one sector (with the same characters and states it is kept orthogonal to).
 
-    What it cannot tell: that either state is the lowest one of its sector, or that the two are of
-    different sectors.  Of states that were kept orthogonal to approximate ones an energy may also
-    be too low.
+    What it cannot tell: that either state is the lowest one of its sector.  Of states that were
+    kept orthogonal to approximate ones an energy may also be too low.
     """
+    for each in (above, below):
+        if not hasattr(each, "energy_error"):
+            raise refuse("energy_gap", "each energy", each, "a Measurement, as VMC(...).measure()")
     for name in ("n_sites", "units"):
         one, other = getattr(above, name), getattr(below, name)
         if one != other:
@@ -92,6 +97,18 @@ def energy_gap(above: MeasuredEnergy, below: MeasuredEnergy) -> Gap:
                 f"energy_gap: {name} is {one!r} of the upper energy and {other!r} of the "
                 "lower one; give two measurements of one Hamiltonian"
             )
+    here, there = (getattr(each, "origin", ()) for each in (above, below))
+    if here and there and here[0] != there[0]:
+        raise ValueError(
+            "energy_gap: the two energies are of different Hamiltonians; measure two states of one"
+        )
+    if here and here == there:
+        sector = "the full space" if here[1] is None else f"the sector 2 Sz = {here[1]}"
+        raise ValueError(
+            f"energy_gap: both energies are of the lowest state of {sector}, whose gap is 0; give "
+            "one state another magnetisation or other characters (ansatz.symmetrise), or keep it "
+            "orthogonal to the other (orthogonal_to)"
+        )
     gap = above.energy - below.energy
     error = math.hypot(above.energy_error, below.energy_error)
     residuals = residual_energy(above), residual_energy(below)

@@ -151,7 +151,7 @@ def lowest_energy(
 
 def _published(operator: Operator, sector: int | None) -> KnownEnergy | None:
     with contextlib.suppress(OverflowError):  # couplings whose squares are no numbers
-        return known_energy(operator, sector or 0)
+        return known_energy(operator, sector)
     return None
 
 

@@ -26,8 +26,9 @@ from tnvmc.estimate.observables import (
 from tnvmc.estimate.reliability import LEAST_CHANGED, changed_part, doubts
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate_samples, v_score
 from tnvmc.operators.basis import count_states
+from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.symmetry import NAMES
-from tnvmc.operators.term import Operator
+from tnvmc.operators.term import Operator, made_of
 from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
@@ -161,9 +162,16 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
         n_independent=independent(method.problem, sector),
         chi=chi_of(problem.ansatz),
         off_diagonal_energy=seen.off_diagonal_energy,
+        origin=(_hash(operator), sector, problem.ansatz.group, len(overlaps)),
         **_effective(seen),
     )
     return Measured(measurement, point, seen, problem, moved)
+
+
+def _hash(operator: Operator) -> str:
+    """The fingerprint of what terms on the same sites add up to."""
+    summed: Any = made_of(operator.lattice, operator.matrices, operator.local_dim)
+    return fingerprint(summed)
 
 
 def _overlaps(method: Method, seen: Observation) -> tuple[Overlap, ...]:

@@ -111,6 +111,8 @@ class Measurement(Result):
     """Part of `energy` that elements of H between two configurations make; a constant is no part of
     it.
     """
+    origin: tuple[Any, ...] = field(default=(), repr=False)
+    """Hash of H, sector, group and number of lower states: which level it is of; not in files."""
 
     @property
     def energy_per_site(self) -> float:
@@ -212,7 +214,7 @@ def _known(record: StepRecord | Measurement, names: Sequence[str]) -> list[tuple
 
 
 def _as_dict(record: StepRecord | Measurement) -> dict[str, Any]:
-    values = {f.name: getattr(record, f.name) for f in fields(record)}
+    values = {f.name: getattr(record, f.name) for f in fields(record) if f.name != "origin"}
     values["diagnostics"] = [found.as_dict() for found in record.diagnostics]
     if not values.pop("overlaps"):
         return finite_or_none(values)
