@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tnvmc.backend import host, progress
-from tnvmc.backend.arguments import whole
+from tnvmc.backend.arguments import is_whole, whole
 from tnvmc.lattice.permutations import SymmetryGroup
 from tnvmc.operators.assembly import Blocks, splits, spread
 from tnvmc.operators.basis import CODE_BITS, Basis, count_elements, smallest_magnetisation
@@ -106,8 +106,7 @@ def exact_ground_state(
         operator: the Hamiltonian.
         sector: "full", twice the total Sz, or "auto": that of the operator, if it has one; else,
             where there are off-diagonal elements and all of them keep the magnetisation, that of
-            the lowest energy, of several the one of smallest Sz; else, and for an operator of
-            another library, the full space.
+            the lowest energy, of several the one of smallest Sz; else the full space.
         gap: also compute the next level.
         vector: also return the ground state.
 
@@ -121,9 +120,7 @@ def exact_ground_state(
     "auto" looks at all sectors, for up to six times that, where H does not commute with the total
     spin.  Lattice symmetries are not used.
     """
-    given, operator = operator, as_operator(operator)
-    if operator is not given and sector == "auto" and operator.magnetisation is None:
-        sector = "full"  # a Hilbert space of another library that names no sector is meant whole
+    operator = as_operator(operator)
     states = _states("exact_ground_state", operator, sector)
     ground, *others = _lowest(operator, states, 2 if gap and states.dimension > 1 else 1, vector)
     return ExactResult(
@@ -166,7 +163,7 @@ def symmetric_levels(
     """
     from scipy.sparse.linalg import aslinearoperator
 
-    states = Basis(operator.n_sites, operator.local_dim, magnetisation)
+    states = operator.states(magnetisation)
     symmetric = _symmetric_states(states, group)
     if not symmetric.shape[1]:
         where = "the full space" if magnetisation is None else f"2 Sz = {magnetisation}"
@@ -252,7 +249,10 @@ def _states(where: str, operator: Operator, sector: Sector) -> Basis:
     """The states of a sector whose matrix fits the memory."""
     require_operator(where, "operator", operator)
     asked = smallest_sector(operator) if sector == "auto" else sector
-    states = Basis(operator.n_sites, operator.local_dim, _magnetisation(asked))
+    if asked != "full" and not is_whole(asked):
+        given = f"sector is {sector!r}; give 'auto', 'full' or twice the total Sz as an integer"
+        raise ValueError(f"{where}: {given}")
+    states = operator.states(None if asked == "full" else int(asked))
     needed = estimate_bytes(operator, states)
     allowed = int(MEMORY_SHARE * available_bytes())
     if needed <= allowed:
@@ -281,17 +281,6 @@ def _lowest_sector(operator: Operator, smallest: Basis) -> Basis:
         least = min(map(sum, seen)) + _SAME * energy_bound(operator)
         every = [s for s, (energy, off) in zip(every, seen, strict=True) if energy - off <= least]
     return every[0]
-
-
-def _magnetisation(sector: Sector) -> int | None:
-    if sector == "full":
-        return None
-    try:
-        return whole("exact", "sector", sector, None)
-    except ValueError:
-        raise ValueError(
-            f"exact: sector is {sector!r}; give 'auto', 'full' or twice the total Sz as an integer"
-        ) from None
 
 
 def _count(n: int) -> str:
@@ -394,21 +383,18 @@ def _search(
         product = LinearOperator(matrix.shape, matvec=lowered, dtype=matrix.dtype)
         return np.asarray(eigsh(product, 1, which="SA", v0=first, ncv=ncv, tol=tolerance)[1][:, 0])
 
-    first, more = start.vector, n_levels + (n_levels > 2)  # one beyond those asked for
+    first, last, more = start.vector, 0.0, n_levels + (n_levels > 2)  # one beyond those asked for
     # Where the last one lies below others, one was passed over: then there may be more.
-    while len(found) < more or found[-1].energy < _highest(found, n_levels) - _SAME * bound:
+    while len(found) < more or last < found[n_levels - 1].energy - _SAME * bound:
         try:
             vector = lowest(first, 12 if few else 20)  # fewer vectors take less memory
         except ArpackNoConvergence:
             vector = lowest(first, min(60, matrix.shape[0] - 1))  # levels close together
         found.append(_level(matrix, None, vector, start.sign))
+        last = found[-1].energy
+        found.sort(key=lambda level: level.energy)
         first = random.normal(size=matrix.shape[0]).astype(matrix.dtype)
-    return sorted(found, key=lambda level: level.energy)[:n_levels]
-
-
-def _highest(found: list[_Level], n_levels: int) -> float:
-    """Energy of the highest of the lowest levels."""
-    return sorted(level.energy for level in found)[n_levels - 1]
+    return found[:n_levels]
 
 
 def _level(matrix: Any, energy: float | None, vector: np.ndarray, sign: int | None) -> _Level:

@@ -310,3 +310,25 @@ def test_odd_shastry_sutherland_is_fine_where_it_is_open(boundary: str) -> None:
         assert shastry_sutherland(3, 5).n_sites == 15
     else:
         assert shastry_sutherland(3, 4, "cylinder").n_sites == 12
+
+
+@pytest.mark.parametrize(
+    ("lattice", "kind", "twice"),
+    [
+        (chain(4, "periodic"), "diagonal", ((0, 2), (1, 3))),
+        (chain(5, "periodic"), "diagonal", ()),
+        (chain(4), "diagonal", ()),
+        (square(4, 2, "cylinder"), "nearest", ((0, 1), (2, 3), (4, 5), (6, 7))),
+        (square(4, 4, "periodic"), "nearest", ()),
+        (square(4, 4, "periodic"), "diagonal", ()),
+        (square(4, 4, "periodic"), "third", square(4, 4, "periodic").bonds["third"]),
+        (square(4, 4, "cylinder"), "third", tuple((i, i + 2) for i in (0, 1, 4, 5, 8, 9, 12, 13))),
+        (triangular(4, 4, "periodic"), "next_nearest", ()),
+        (triangular(4, 4, "periodic"), "third", triangular(4, 4, "periodic").bonds["third"]),
+        (from_bonds(2, [(0, 1)]), "nearest", ()),
+    ],
+)
+def test_pairs_that_are_joined_both_ways_round(
+    lattice: Lattice, kind: str, twice: tuple[tuple[int, int], ...]
+) -> None:
+    assert lattice.joined_twice(kind) == twice

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests import oracles
 from tests.magnets import dzyaloshinskii_moriya, xyz
+from tnvmc.backend.arguments import ArgumentWarning
 from tnvmc.lattice import Lattice, chain, from_bonds, square
 from tnvmc.operators.models import heisenberg, j1j2, rydberg, tfim
 from tnvmc.operators.products import product_matrix
@@ -274,3 +277,24 @@ def test_powers_of_a_name() -> None:
     for text in ("Sz^0", "Sz^", "Sz ^2", "^2", "Sa^2"):
         with pytest.raises(ValueError, match="column"):
             product_matrix(text, 3)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: j1j2(chain(4, "periodic")),
+        lambda: heisenberg(square(2, 4, "periodic")),
+        lambda: Operator.from_products(square(4, 4, "periodic"), [("Sz Sz", "third")]),
+        lambda: Operator.from_products(chain(4, "periodic"), [("Sx Sy - Sy Sx", "diagonal")]),
+    ],
+)
+def test_an_operator_on_a_short_ring_says_that_each_pair_counts_once(
+    build: Callable[[], Operator],
+) -> None:
+    with pytest.warns(ArgumentWarning, match="counts once") as told:
+        build()
+    assert len(told) == 1 and told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        j1j2(chain(5, "periodic"))
+        heisenberg(square(4, 4, "periodic"))

@@ -9,13 +9,7 @@ from tnvmc.exact import exact_ground_state
 from tnvmc.lattice import chain, square
 from tnvmc.operators.basis import check_magnetisation
 from tnvmc.operators.models import heisenberg, j1j2, rydberg, tfim, xxz
-from tnvmc.operators.properties import (
-    energy_bound,
-    flip_invariant,
-    net_field,
-    polarised,
-    rotation_invariant,
-)
+from tnvmc.operators.properties import energy_bound, flip_invariant, polarised, rotation_invariant
 from tnvmc.operators.spin import exchange_matrix, spin_matrices
 from tnvmc.operators.term import Operator
 
@@ -45,14 +39,6 @@ def field(*strengths: float, local_dim: int = 2) -> Operator:
 def test_symmetries(operator: Operator, rotations: bool, flips: bool) -> None:
     assert rotation_invariant(operator) == rotations
     assert flip_invariant(operator) == flips
-
-
-def test_net_fields() -> None:
-    assert net_field(heisenberg(LATTICE) + field(0.5, 0.5, 0.5, 0.5, 0.5, 0.5)) == pytest.approx(3)
-    assert net_field(heisenberg(LATTICE) + field(0.5, -0.5, 0.3, -0.3)) == 0
-    assert net_field(xxz(LATTICE, Jz=-3.0)) == 0
-    spin_one = field(1.0, 1.0, local_dim=3)
-    assert net_field(spin_one) == pytest.approx(2)
 
 
 def test_polarised_states_are_those_of_the_largest_sectors() -> None:

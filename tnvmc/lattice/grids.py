@@ -19,6 +19,7 @@ import numpy as np
 
 from tnvmc.backend.arguments import whole
 from tnvmc.lattice.lattice import (
+    SAME,
     Boundary,
     Lattice,
     Patch,
@@ -34,8 +35,6 @@ _SIDES = ((0, 1), (1, 0))  # steps (rows, columns) to the nearest neighbours on 
 
 _FURTHER = {"nearest": 1.0, "next_nearest": math.sqrt(3), "third": 2.0}
 """Kinds of bonds by distance: the same three on triangular, honeycomb and kagome lattices."""
-
-_SAME = 1e-6  # a difference of distances that is rounding
 
 _TILTED = ((math.sqrt(3) / 2, 0.5), (0.0, 1.0))  # (y, x) of one row, and of one column
 _BRICK = ((1.5, 0.0), (0.0, math.sqrt(3) / 2))
@@ -226,6 +225,6 @@ def _by_distance(
     apart = separations(points[:, None, :] - points[None, :, :], bare)
     bonds = {}
     for name, length in _FURTHER.items():
-        ends = np.nonzero(np.triu(np.abs(apart - length) < _SAME, k=1))
+        ends = np.nonzero(np.triu(np.abs(apart - length) < SAME, k=1))
         bonds[name] = tuple(zip(*map(np.ndarray.tolist, ends), strict=True))
     return replace(bare, bonds=bonds, period=_PERIODS[kind])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
@@ -25,6 +26,7 @@ LISTED = ("custom", "graph")
 """Kinds of lattices that were made from a list of bonds, with a grid and without."""
 
 
+SAME = 1e-6  # a difference of distances that is rounding
 _NEAR = 2  # a chain with next-nearest neighbours, or a ladder counted rung by rung
 
 
@@ -106,6 +108,17 @@ class Lattice:
         if self.kind in LISTED:
             return None
         return tuple(_forward(self, bond) for bond in self.bonds[kind])
+
+    def joined_twice(self, kind: str) -> tuple[Patch, ...]:
+        """Give the bonds of a kind whose sites are as near the other way round a short ring."""
+        if self.coordinates is None or self.boundary == "open" or not self.bonds[kind]:
+            return ()
+        ends = self.coordinates[np.array(self.bonds[kind])]
+        turns = [range(-wraps, wraps + 1) for wraps in self.periodic]
+        shifts = np.array([*itertools.product(*turns)]) * self.shape @ self.cell
+        lengths = np.linalg.norm(ends[:, 1] - ends[:, 0] + shifts[:, None], axis=-1)
+        twice = (lengths < lengths.min(axis=0) + SAME).sum(axis=0) > 1
+        return tuple(itertools.compress(self.bonds[kind], twice))
 
     def positions(self) -> np.ndarray:
         """Give (x, y) of every site, (N, 2); ValueError for a list of bonds without coordinates."""

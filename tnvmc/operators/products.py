@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import difflib
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tnvmc.backend.arguments import is_listed, is_whole, whole
+from tnvmc.backend.arguments import ArgumentWarning, is_listed, is_whole, level_of_caller, whole
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
 from tnvmc.operators.spin import in_site_order, kron, most_sites, named_matrices, real_if_possible
 
@@ -269,6 +270,15 @@ def bonds_of_kind(lattice: Lattice, kind: str, model: str) -> tuple[Patch, ...]:
             f"{model}: lattice {lattice.kind!r} has no bonds of kind {kind!r}, only "
             f"{', '.join(map(repr, lattice.bonds)) or 'none at all'}. Choose a lattice that has "
             f"them, or from_bonds with a mapping from kind to bonds{other}"
+        )
+    if twice := lattice.joined_twice(kind):
+        warnings.warn(
+            f"{model}: {len(twice)} of the {len(lattice.bonds[kind])} bonds of kind {kind!r}, as "
+            f"{twice[0]}, join sites that are as near the other way round a ring of the "
+            f"{lattice.size} lattice; each counts once. A sum over both ways has twice the "
+            "coupling, or none of a product that changes its sign with the direction",
+            ArgumentWarning,
+            stacklevel=level_of_caller(),
         )
     return lattice.bonds[kind]
 

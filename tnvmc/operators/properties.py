@@ -83,18 +83,6 @@ def flip_invariant(operator: Operator) -> bool:
     )
 
 
-def net_field(operator: Operator) -> float:
-    """Give the sum of the fields along z: N h of -h sum_i Sz_i, 0 of a staggered field."""
-    d, total = operator.local_dim, 0.0
-    sz = spin_matrices(d)[2]
-    square = float(np.trace(sz @ sz)) / d
-    for patch, matrix in operator.matrices.items():
-        on_patch = np.diag(_summed(sz, len(patch), d)).real
-        total -= float(on_patch @ np.diag(matrix).real) / len(matrix) / square
-    size = sum(float(np.abs(matrix).max()) for matrix in operator.matrices.values())
-    return total if abs(total) > _ROUNDING * size else 0.0
-
-
 def polarised(operator: Operator) -> Iterator[tuple[int, float]]:
     """Yield the two largest sectors (twice the total Sz) and their energies, of one state each."""
     largest = operator.n_sites * (operator.local_dim - 1)

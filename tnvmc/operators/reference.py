@@ -13,9 +13,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tnvmc.backend.arguments import whole
 from tnvmc.lattice.lattice import Lattice
-from tnvmc.operators.basis import check_magnetisation, smallest_magnetisation
+from tnvmc.operators.basis import smallest_magnetisation
 from tnvmc.operators.term import Operator, require_operator
 
 Method = Literal["exact", "QMC", "extrapolated", "variational"]
@@ -47,15 +46,9 @@ def known_energy(operator: Operator, magnetisation: int | None = None) -> KnownE
     `known_energies.toml`.  Sums and multiples of operators carry no couplings and are not found.
     """
     require_operator("known_energy", "operator", operator)
-    n_sites, d = operator.n_sites, operator.local_dim
-    if magnetisation is not None:
-        if not operator.conserves_magnetisation:
-            raise ValueError(
-                f"known_energy: {operator.name} does not conserve the magnetisation and has no "
-                f"sector 2 Sz = {magnetisation}; leave it out"
-            )
-        check_magnetisation(n_sites, d, whole("known_energy", "magnetisation", magnetisation, None))
-    larger = abs(magnetisation or 0) > smallest_magnetisation(n_sites, d)
+    operator.states(magnetisation)  # ValueError
+    smallest = smallest_magnetisation(operator.n_sites, operator.local_dim)
+    sector = abs(magnetisation or 0) if abs(magnetisation or 0) > smallest else 0
     given: dict[str, Any] = dict(operator.couplings or {})
     if not given or any(map(np.ndim, given.values())):
         return None
@@ -68,8 +61,8 @@ def known_energy(operator: Operator, magnetisation: int | None = None) -> KnownE
     if model == "tfim" and lattice.kind == "chain":
         return _tfim_chain(lattice.n_sites, lattice.boundary == "periodic", **couplings)
     if model == "shastry_sutherland":
-        return None if larger else _dimer_singlets(lattice, **couplings)
-    place = model, lattice.kind, lattice.boundary, abs(magnetisation or 0) if larger else 0
+        return None if sector else _dimer_singlets(lattice, **couplings)
+    place = model, lattice.kind, lattice.boundary, sector
     shapes = [lattice.shape]
     if lattice.boundary != "cylinder":  # others may be turned by 90 degrees
         shapes.append((lattice.n_cols, lattice.n_rows))

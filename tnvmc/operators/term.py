@@ -192,14 +192,16 @@ class Operator(Arithmetic):
         `magnetisation` is twice the total Sz; None takes the full space.  ValueError where there is
         no such sector.  Cost: see `operators.basis.sparse_matrix`; memory is not looked at.
         """
+        return sparse_matrix(self.replacements, self.diagonal, self.states(magnetisation))
+
+    def states(self, magnetisation: int | None = None) -> Basis:
+        """Give the states of a sector; arguments and errors are those of `sparse`."""
         if magnetisation is not None and not self.conserves_magnetisation:
             raise ValueError(
-                f"sparse matrix of {self.name}: it does not conserve the magnetisation, so there "
-                f"is no sector 2 Sz = {magnetisation}. Leave the magnetisation out for the "
-                "full space"
+                f"{self.name} does not conserve the magnetisation, so there is no sector 2 Sz = "
+                f"{magnetisation}. Leave the magnetisation out for the full space"
             )
-        states = Basis(self.n_sites, self.local_dim, magnetisation)
-        return sparse_matrix(self.replacements, self.diagonal, states)
+        return Basis(self.n_sites, self.local_dim, magnetisation)
 
     @property
     def H(self) -> Operator:

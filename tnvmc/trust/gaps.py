@@ -99,9 +99,7 @@ def energy_gap(above: MeasuredEnergy, below: MeasuredEnergy) -> Gap:
             )
     here, there = (getattr(each, "origin", ()) for each in (above, below))
     if here and there and here[0] != there[0]:
-        raise ValueError(
-            "energy_gap: the two energies are of different Hamiltonians; measure two states of one"
-        )
+        raise ValueError("energy_gap: energies of two Hamiltonians; measure two states of one")
     if here and here == there:
         sector = "the full space" if here[1] is None else f"the sector 2 Sz = {here[1]}"
         raise ValueError(

@@ -20,14 +20,8 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.exact import MOST_IMAGES, Sector, exact_ground_state, exact_levels, symmetric_levels
 from tnvmc.lattice.grids import chain
 from tnvmc.lattice.permutations import SymmetryGroup
-from tnvmc.operators.basis import Basis, smallest_magnetisation
-from tnvmc.operators.properties import (
-    energy_bound,
-    fingerprint,
-    net_field,
-    polarised,
-    rotation_invariant,
-)
+from tnvmc.operators.basis import smallest_magnetisation
+from tnvmc.operators.properties import energy_bound, fingerprint, polarised, rotation_invariant
 from tnvmc.operators.reference import KnownEnergy, Method, known_energy
 from tnvmc.operators.symmetry import has_ground_state, mirrors_sectors, other_sectors
 from tnvmc.operators.term import Operator
@@ -156,7 +150,7 @@ def _published(operator: Operator, sector: int | None) -> KnownEnergy | None:
 
 
 def _diagonalised(operator: Operator, sector: int | None, most: int) -> KnownEnergy | None:
-    if Basis(operator.n_sites, operator.local_dim, sector).dimension > most:
+    if operator.states(sector).dimension > most:
         return None
     named: Sector = "full" if sector is None else sector
     key = fingerprint(operator), sector
@@ -168,7 +162,7 @@ def _of_characters(
     operator: Operator, sector: int | None, most: int, group: SymmetryGroup
 ) -> KnownEnergy | None:
     """The lowest energy with given characters, or that of all where it is proven to have them."""
-    dimension = Basis(operator.n_sites, operator.local_dim, sector).dimension
+    dimension = operator.states(sector).dimension
     if dimension > most or dimension * len(group) > MOST_IMAGES:
         expected = has_ground_state(operator, group, sector or 0)
         return lowest_energy(operator, sector, most) if expected else None
@@ -216,7 +210,7 @@ def _lowest_levels(lower: Sequence[LowerState], most: int) -> np.ndarray:
         return np.zeros(0)
     problem, n_below = lower[0].problem, len(lower)
     operator, sector = problem.operator, problem.magnetisation
-    if not n_below < Basis(operator.n_sites, operator.local_dim, sector).dimension <= most:
+    if not n_below < operator.states(sector).dimension <= most:
         return np.zeros(0)
     named: Sector = "full" if sector is None else sector
     key = fingerprint(operator), sector, n_below
@@ -231,7 +225,8 @@ def _not_lowest(lower: Sequence[LowerState], levels: np.ndarray) -> Iterator[Dia
     for place, number in enumerate(sorted(range(len(lower)), key=lambda k: lower[k].energy.mean)):
         energy = lower[number].energy.mean
         distances = np.abs(levels - energy)
-        slack = _rounding(lower[number].problem.operator)  # between copies of a degenerate level
+        # Between copies of a degenerate level.
+        slack = _DEGENERATE * energy_bound(lower[number].problem.operator)
         if not distances[place] <= distances.min() * (1 + _ROUNDING) + slack:
             own = {"level": place + 1, "reference": float(levels[place])}
             values = {"number": number + 1, "energy": energy, **own}
@@ -295,8 +290,8 @@ def elsewhere(
 
     Codes: lower_in_other_sector, where the fully polarised state, or the ground state of another
     sector that is small enough, lies below the energy (below the ground state of this sector, where
-    that is known); sector_not_compared, where not all sectors are small enough, and there is a net
-    field along z, or nothing maps M on -M, or a cluster (`_of_cluster`) is lower in another sector.
+    that is known); sector_not_compared, where not all sectors are small enough, and nothing maps M
+    on -M (as in a field), or a cluster (`_of_cluster`) is lower in another sector.
 
     Args:
         energy: total, and its error.
@@ -310,12 +305,13 @@ def elsewhere(
         return ()
     if not operator.replacements or not math.isfinite(energy[0]) or rotation_invariant(operator):
         return ()
-    here, others = _lowest(operator, sector, most), _others(operator, sector, most)
+    here, others = _diagonalised(operator, sector, most), _others(operator, sector, most)
     known = [*polarised(operator)]
-    known += [(m, lowest) for m, lowest in others.items() if lowest is not None]
-    slack, error = _rounding(operator), energy[1] if math.isfinite(energy[1]) else 0.0
+    known += [(m, lowest.energy_total) for m, lowest in others.items() if lowest is not None]
+    slack = _DEGENERATE * energy_bound(operator)
     # An energy above that of full polarisation may be a bad one of the right sector.
-    limit = energy[0] - max(BELOW_EXACT * error, slack) if here is None else here - slack
+    noise = BELOW_EXACT * energy[1] if math.isfinite(energy[1]) else 0.0
+    limit = energy[0] - max(noise, slack) if here is None else here.energy_total - slack
     least = min(lowest for _, lowest in known)
     values: dict[str, Any] = {"magnetisation": sector}
     if d > 2 and not mirrors_sectors(operator):
@@ -327,23 +323,23 @@ def elsewhere(
         return (Diagnostic("lower_in_other_sector", "warning", values),)
     if here is not None and None not in others.values():
         return ()
-    field, expected = net_field(operator), _of_cluster(operator, most)
-    astray = expected is not None and abs(expected) > (d - 1) * n_sites / 4  # no end effect
-    if not field and mirrors_sectors(operator) and not astray:
+    expected = _of_cluster(operator, most)
+    if mirrors_sectors(operator) and abs(expected or 0) <= (d - 1) * n_sites / 4:  # an end effect
         return ()
-    values |= {"field_per_site": field / n_sites, "expected": expected}
+    values["expected"] = expected
     return (Diagnostic("sector_not_compared", "warning", values),)
 
 
-def _others(operator: Operator, sector: int, most: int) -> dict[int, float | None]:
+def _others(operator: Operator, sector: int, most: int) -> dict[int, KnownEnergy | None]:
     """Ground-state energies of the other sectors, None of those that are too large."""
-    n_sites, d, left = operator.n_sites, operator.local_dim, _ALL_OF * most
-    found = {}
-    for other in other_sectors(operator, sector):
-        dimension = Basis(n_sites, d, other).dimension
-        small = dimension <= min(most, left) and d ** (n_sites / 2) <= most  # tables of a basis
-        found[other] = _lowest(operator, other, most) if small else None
-        left -= dimension if small else 0
+    found: dict[int, KnownEnergy | None] = dict.fromkeys(other_sectors(operator, sector))
+    if operator.local_dim ** (operator.n_sites // 2) > most:  # states in the tables of a basis
+        return found
+    left = _ALL_OF * most
+    for other in found:
+        dimension = operator.states(other).dimension
+        if dimension <= min(most, left):
+            found[other], left = _diagonalised(operator, other, most), left - dimension
     return found
 
 
@@ -353,21 +349,14 @@ def _of_cluster(operator: Operator, most: int) -> int | None:
     The cluster is connected by the terms; those that leave it are left out.  None where `most` is
     too few states for it.
     """
-    n_sites, d = operator.n_sites, operator.local_dim
+    n_sites, d, places = operator.n_sites, operator.local_dim, {operator.n_sites // 2: 0}
     size = min(n_sites, int(math.log(_CLUSTER, d) + 1e-9))
-    if n_sites * (d - 1) % 2 != size * (d - 1) % 2:
-        size -= 1
-    if Basis(size, d, size * (d - 1) % 2).dimension > most:
-        return None
-    sites = [n_sites // 2]
-    links = [set(patch) for patch in operator.matrices if len(patch) > 1]
-    while len(sites) < size:
-        joined = [link for link in links if not link.isdisjoint(sites)]
-        beside = Counter(site for link in joined for site in link if site not in sites)
-        if not beside:
+    while len(places) < size:
+        joined = [patch for patch in operator.matrices if not places.keys().isdisjoint(patch)]
+        beside = Counter(site for patch in joined for site in patch if site not in places)
+        if not beside or most < _CLUSTER:
             return None
-        sites.append(max(sorted(beside), key=lambda site: beside[site]))
-    places = {site: place for place, site in enumerate(sorted(sites))}
+        places[max(sorted(beside), key=beside.__getitem__)] = len(places)
     terms = [
         ([places[site] for site in patch], matrix)
         for patch, matrix in operator.matrices.items()
@@ -377,16 +366,3 @@ def _of_cluster(operator: Operator, most: int) -> int | None:
     key = fingerprint(cluster), "cluster"
     found, odd = _remembered(key, lambda: exact_ground_state(cluster).sector), n_sites * (d - 1) % 2
     return None if found is None else 2 * round((found * n_sites / size - odd) / 2) + odd
-
-
-def _rounding(operator: Operator) -> float:
-    """Give how far apart energies of two sectors may come out that are the same."""
-    return _DEGENERATE * energy_bound(operator)
-
-
-def _lowest(operator: Operator, sector: int, most: int) -> float | None:
-    """Ground-state energy of a sector, from diagonalisation."""
-    if Basis(operator.n_sites, operator.local_dim, sector).dimension > most:
-        return None
-    known = lowest_energy(operator, sector, most)
-    return None if known is None else known.energy_total

@@ -146,6 +146,7 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     energy, operator = seen.energy, problem.operator
     sector = magnetisation_of(operator, seen.snapshot.configs)
     overlaps = _overlaps(applied, seen)
+    summed: Any = made_of(operator.lattice, operator.matrices, operator.local_dim)
     statistics = seen.statistics() | {"overlaps": overlaps}
     measurement = Measurement(
         **statistics,
@@ -162,16 +163,10 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
         n_independent=independent(method.problem, sector),
         chi=chi_of(problem.ansatz),
         off_diagonal_energy=seen.off_diagonal_energy,
-        origin=(_hash(operator), sector, problem.ansatz.group, len(overlaps)),
+        origin=(fingerprint(summed), sector, problem.ansatz.group, len(overlaps)),
         **_effective(seen),
     )
     return Measured(measurement, point, seen, problem, moved)
-
-
-def _hash(operator: Operator) -> str:
-    """The fingerprint of what terms on the same sites add up to."""
-    summed: Any = made_of(operator.lattice, operator.matrices, operator.local_dim)
-    return fingerprint(summed)
 
 
 def _overlaps(method: Method, seen: Observation) -> tuple[Overlap, ...]:
