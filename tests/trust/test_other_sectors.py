@@ -75,7 +75,6 @@ def test_where_nothing_is_conserved_there_is_no_sector() -> None:
         (correlated_hopping(12), 0, "lower_in_other_sector"),
         (correlated_hopping(36), 0, "sector_not_compared"),
         (bosons(6), 0, "lower_in_other_sector"),
-        (bosons(24), 0, "sector_not_compared"),
         (folded_xxz(36), 0, "sector_not_compared"),
         (xxz(LATTICE, Jz=-0.9), 0, None),
         (heisenberg(LATTICE) + field(0.2, -0.1), 0, None),

@@ -20,7 +20,7 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.exact import MOST_IMAGES, Sector, exact_ground_state, exact_levels, symmetric_levels
 from tnvmc.lattice.grids import chain
 from tnvmc.lattice.permutations import SymmetryGroup
-from tnvmc.operators.basis import smallest_magnetisation
+from tnvmc.operators.basis import CODE_BITS, smallest_magnetisation
 from tnvmc.operators.properties import energy_bound, fingerprint, polarised, rotation_invariant
 from tnvmc.operators.reference import KnownEnergy, Method, known_energy
 from tnvmc.operators.symmetry import has_ground_state, mirrors_sectors, other_sectors
@@ -333,7 +333,7 @@ def elsewhere(
 def _others(operator: Operator, sector: int, most: int) -> dict[int, KnownEnergy | None]:
     """Ground-state energies of the other sectors, None of those that are too large."""
     found: dict[int, KnownEnergy | None] = dict.fromkeys(other_sectors(operator, sector))
-    if operator.local_dim ** (operator.n_sites // 2) > most:  # states in the tables of a basis
+    if operator.local_dim**operator.n_sites > 2**CODE_BITS:
         return found
     left = _ALL_OF * most
     for other in found:
