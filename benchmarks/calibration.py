@@ -62,11 +62,13 @@ from tnvmc.estimate.statistics import (
 )  # fmt: skip
 from tnvmc.operators.spin import SIGMA_Z
 from tnvmc.sampling import streams
+from tnvmc.sampling.chains import followed
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.problem import SampleInfo
 from tnvmc.sampling.workers import join
+from tnvmc.vmc.measured_iterate import BURN
 from tnvmc.vmc.measurement import FRESH_BURN, in_parts
-from tnvmc.vmc.neighbours import energy_with_neighbours, with_distance
+from tnvmc.vmc.neighbours import SHARE, energy_with_neighbours, hidden, of_both, with_distance
 
 RESULTS = Path(__file__).parent / "results" / "calibration.json"
 CHUNK = 4096  # walkers at a time: a table is looked up for 64 no faster than for thousands
@@ -82,6 +84,8 @@ class Group:
     exact: float
     changed: float | None = None  #: part of the draws that differ from the one before
     both: float | None = None  #: energy with neighbours, where few draws differ
+    look: Group | None = None  #: fewer samples of a power of |psi|^2
+    again: Group | None = None  #: as many as these, which take their place where `hidden` says so
 
     @property
     def n_walkers(self) -> int:
@@ -125,12 +129,19 @@ Judge = Callable[[Group], Judged]
 
 def of_estimate(group: Group) -> Judged:
     """Judge as a measurement of the energy or of an operator does."""
+    found, look = estimated(group), group.look and estimated(group.look)
+    if look is not None and group.again is not None and hidden(found, look):
+        group = group.again
+        found = of_both(estimated(group), look)
+    effective = None if group.weight is None else effective_samples(group.weight)
+    return _judged(found, group, effective)
+
+
+def estimated(group: Group) -> Estimate:
+    """The mean and its error, as a run has them."""
     x, w = group.values, group.weight
     info = SampleInfo(x.shape[1], x.shape[0], 0.0, acceptance=0.5)
-    flat = None if w is None else w.ravel()
-    found = estimate_samples(x.ravel(), flat, info)
-    effective = None if flat is None else effective_samples(flat)
-    return _judged(found, group, effective)
+    return estimate_samples(x.ravel(), None if w is None else w.ravel(), info)
 
 
 def _judged(found: Estimate, group: Group, effective: float | None = None) -> Judged:
@@ -256,30 +267,50 @@ class Case:
         """Draw all repetitions at once."""
         many, per = self._many(repetitions)
         vmc = self.state.vmc(many, seed)
-        hamiltonian = vmc.operator
-        operator = self.operator or hamiltonian
-        targets = dict(operator.targets) if operator is hamiltonian else {}
+        operator = self.operator or vmc.operator
+        exact = self._exact(vmc, operator)
+        found, every = self._groups(vmc, vmc.method, vmc.state.here, per, exact)
+        if operator is not vmc.operator or getattr(many, "power", 1.0) not in (1.0, "auto"):
+            return found
+        walkers = many if isinstance(many, Sampler) else Sampler(many.n_samples, many.n_samples)
+        power = 2 * followed(every.amplitude, 1.0, SHARE) - 1
+        chains = replace(walkers, power=power, n_burn=BURN, threads=1, chunk=CHUNK)
+        point = replace(vmc.state.here, configs=every.configs[-walkers.n_walkers :])
+        per = chains.n_walkers // repetitions
+        looks, agains = (
+            self._groups(vmc, replace(vmc.method, sampler=each), point, per, exact, n)[0]
+            for n, each in enumerate((replace(chains, n_samples=chains.n_samples // 4), chains), 1)
+        )
+        return [
+            replace(group, look=look, again=again)
+            for group, look, again in zip(found, looks, agains, strict=True)
+        ]
+
+    def _groups(
+        self, vmc: VMC, method: Any, point: Any, per: int, exact: float, stream: int = 0
+    ) -> tuple[list[Group], Any]:
+        """Samples of a method by groups of walkers, and all of them."""
+        operator = self.operator or vmc.operator
+        targets = dict(operator.targets) if operator is vmc.operator else {}
         snapshots = [
             snapshot
-            for snapshot, _ in in_parts(vmc.method, vmc.state.here, targets, streams.MEASURE)
+            for snapshot, _ in in_parts(method, point, targets, streams.MEASURE + 2**20 * stream)
         ]
-        every = join(snapshots)
-        values = [values_of(snapshot, operator, hamiltonian) for snapshot in snapshots]
-        x = np.concatenate(values).reshape(-1, repetitions, per)
+        values = [values_of(snapshot, operator, vmc.operator) for snapshot in snapshots]
+        every = join(snapshots)  # which empties the list
+        x = np.concatenate(values).reshape(-1, method.sampler.n_walkers // per, per)
         w = None if every.weight is None else to_host(every.weight).reshape(x.shape)
-        exact = self._exact(vmc, targets, operator)
         place = np.arange(x.size).reshape(x.shape)
         found = []
-        for k in range(repetitions):
+        for k in range(x.shape[1]):
             rows = place[:, k].ravel()
             changed, both = changed_part(every.configs[rows], per), None
-            if operator is hamiltonian and changed is not None and changed < LEAST_CHANGED:
-                both = energy_with_neighbours(
-                    vmc.problem, vmc.theta, every.configs[rows], len(rows)
-                )
+            if operator is vmc.operator and changed is not None and changed < LEAST_CHANGED:
+                configs = every.configs[rows]
+                both = energy_with_neighbours(vmc.problem, vmc.theta, configs, len(rows))
             group = Group(x[:, k], None if w is None else w[:, k], exact, changed, both)
             found.append(group)
-        return found
+        return found, every
 
     def _many(self, repetitions: int) -> tuple[Any, int]:
         """The sampler of all repetitions, and the independent walkers of each."""
@@ -294,7 +325,8 @@ class Case:
         )  # fmt: skip
         return many, own.n_walkers
 
-    def _exact(self, vmc: VMC, targets: Any, operator: Operator) -> float:
+    def _exact(self, vmc: VMC, operator: Operator) -> float:
+        targets = dict(operator.targets) if operator is vmc.operator else {}
         method = replace(vmc.method, sampler=Enumerate(threads=1, by_orbit=False))
         total = 0.0
         for snapshot, _ in in_parts(method, vmc.state.here, targets, 0):
@@ -402,6 +434,12 @@ def cases() -> list[Case | Synthetic]:
              own(32, 512)),
         Case("Rydberg 3x3, direct, 512 samples", State(rydberg(square(3, 3)), steps=20),
              DirectSampler(512)),
+        Case("Rydberg 3x3 after 5 steps, 64 walkers, 512 samples",
+             State(rydberg(square(3, 3)), steps=5), own(64, 512)),
+        Case("Rydberg 3x4 D=3, 64 walkers, 512 samples",
+             State(rydberg(square(3, 4)), D=3, steps=20), own(64, 512)),
+        Case("TFIM 3x3 h=1/2 D=1, 64 walkers, 512 samples", State(tfim(square(3, 3), h=0.5), D=1),
+             own(64, 512)),
         Case("TFIM 3x3 h=3, 16 walkers, 512 samples", State(tfim(square(3, 3), h=3.0)),
              own(16, 512)),
         Case("TFIM 3x3 h=3, 128 walkers, 512 samples", State(tfim(square(3, 3), h=3.0), steps=20),

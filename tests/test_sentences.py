@@ -305,6 +305,9 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
      {"taken": -9.1523, "taken_error": 0.01, "left": -9.1411, "left_error": 0.02},
      ("the mean of the parameters of the steps was measured: its total energy is -9.152(10), that of the last "
      "ones -9.141(20)")),
+    ("measured_again", {"power": 0.513},
+     ("rare configurations make most of the variance: the energy was measured by samples of |psi|^1, with "
+     "weights")),
     ("measured_first",
      {"taken": -9.1523, "taken_error": 0.01, "left": None, "left_error": None},
      ("the parameters from before the first step were measured, the steps made them worse; "

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from tnvmc import PEPS, VMC, Enumerate, Exact, Sampler, UnreliableWarning, heisenberg, square, xxz
+from tnvmc import (
+    PEPS,
+    VMC,
+    DirectSampler,
+    Enumerate,
+    Exact,
+    Sampler,
+    UnreliableWarning,
+    heisenberg,
+    square,
+    tfim,
+    xxz,
+)
 from tnvmc.estimate.observables import energy_terms
+from tnvmc.estimate.statistics import Estimate
 from tnvmc.sampling import streams
 from tnvmc.vmc.measurement import Total
-from tnvmc.vmc.neighbours import energy_with_neighbours, widened
+from tnvmc.vmc.neighbours import energy_with_neighbours, of_both, widened, with_rare
 from tnvmc.vmc.observation import Observation, observe
 
 EASY = xxz(square(2, 3), Jz=5.0)
+SIGMAS = 4.0  # of an error that is itself uncertain by a tenth
 TOLD = 2.0
 """Errors that the mean may be off by; with neighbours the energy of 20 configurations is all but
 exact.
@@ -79,6 +94,41 @@ def test_samples_that_are_all_different_are_left_alone() -> None:
     same, moved = widened(drawn, vmc.problem)
     assert same is drawn
     assert moved is None
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_variance_that_rare_configurations_hide_is_found(direct: bool) -> None:
+    """A ferromagnet in a weak field: configurations of a hundredth of the weight make it."""
+    operator = tfim(square(2, 3), h=0.3)
+    peps = PEPS(operator.lattice, 1, scheme=Exact())
+    drawn = DirectSampler(512, threads=1) if direct else Sampler(64, 512, threads=1)
+    vmc = VMC(operator, peps, drawn, seed=2)
+    known = VMC(operator, peps, Enumerate(threads=1), theta=vmc.theta).measure()
+    first = seen(vmc)
+    again = with_rare(first, drawn)
+    assert first.energy.variance < known.variance / 4
+    assert known.variance / 2 < again.energy.variance < 2 * known.variance
+    assert abs(again.energy.mean - known.energy) < SIGMAS * again.energy.error
+    assert again.energy.error < first.energy.error
+    with warnings.catch_warnings(action="ignore", category=UnreliableWarning):
+        measured = vmc.measure()
+    assert "measured_again" in [each.code for each in measured.diagnostics]
+    assert 50 < (measured.effective_samples or 0) < 400
+
+
+def test_a_variance_that_all_samples_show_is_not_looked_for_twice() -> None:
+    operator = heisenberg(square(2, 3))
+    vmc = VMC(operator, PEPS(operator.lattice, 2), Sampler(64, 512, threads=1))
+    drawn = seen(vmc)
+    assert with_rare(drawn, vmc.method.sampler) is drawn
+    every = observe(vmc.problem, Enumerate(threads=1), vmc.state.here, 0, jacobian=False)
+    assert with_rare(every, Enumerate(threads=1)) is every
+
+
+def test_of_two_looks_the_larger_variance_counts() -> None:
+    one, other = (Estimate(-1.0, 0.1, v, 0.5, 1.0, 512) for v in (1.0, 4.0))
+    assert of_both(one, other).error == pytest.approx(0.2)
+    assert of_both(other, one).error == 0.1
 
 
 @pytest.mark.whole

@@ -172,10 +172,7 @@ def _refuse_fewer_steps(run: StagedRun, path: Path) -> None:
 def _set_up(
     settings: Settings, done: Sequence[Mapping[str, Any]] = (), blank: bool = False
 ) -> tuple[StagedRun, RunConsole, list[str]]:
-    """Make the parts of a run after the stages `done`, and the lines that introduce it.
-
-    A checkpoint fills `blank` parameters.
-    """
+    """Make a run after the stages `done`, `blank` for a checkpoint to fill; and its first lines."""
     operator = build_operator(settings)
     check_symmetries(settings, operator)  # what the Hamiltonian lacks is told before the run
     optimizer = settings.optimizer

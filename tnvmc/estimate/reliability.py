@@ -11,7 +11,7 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.mixing import ENOUGH, MANY, OUTLASTED, r_hat_limit, r_hat_of
 from tnvmc.estimate.statistics import BINS_FOR_AN_ERROR, TAUS_PER_BIN, Estimate
 
-_HEAVY_TAIL = 0.85
+HEAVY_TAIL = 0.85
 """Of the variance, in one of `MANY` samples or more.  Local energies close to an eigenstate have
 more than 0.5 in one of 512 samples in 7.5 % of measurements (Heisenberg 3x4, 16 walkers) and more
 than 0.8 in 0.5 %, and their error bars, which are widened from 0.2 on, hold."""
@@ -31,9 +31,8 @@ LARGEST_SPREAD = 0.1
 """Beyond it psi is no function of the configuration, however little the samples resolve."""
 
 LEAST_SCATTER = 1e-5
-"""Of the mean: standard deviation of values whose walkers can disagree by what matters.  They are
-off by no more than they scatter; close to a product state that is nothing (TFIM 3x3 at h = 30,
-after 30 steps: 2e-6, R-hat 1.27 of 8 draws, and the energy right to 1e-7)."""
+"""Of the mean: standard deviation of values whose walkers can disagree by what matters.  TFIM 3x3,
+h = 30, 30 steps, close to a product state: 2e-6, R-hat 1.27, and the energy is right to 1e-7."""
 
 _LEAST_TAU = 0.5  # of independent draws; anticorrelated ones are not trusted to be better
 
@@ -49,13 +48,12 @@ def doubts(
 ) -> tuple[Diagnostic, ...]:
     """Give what makes the error bar of drawn samples less certain than it looks.
 
-    Codes: walkers_disagree (R-hat beyond `mixing.r_hat_limit`, of values that scatter by
-    more than `LEAST_SCATTER`), few_walkers (chains of less than 8 walkers, too short to be cut
-    into independent parts; a handful of independent samples), heavy_tail (one sample makes nearly
-    all of the variance), few_configurations (two draws of three are the configuration before them:
-    it has nearly all the weight, or moves are seldom accepted, and the rest decides the error; not
-    told where its neighbours are known to move the mean by less than an error),
-    few_effective_samples.
+    Codes: walkers_disagree (R-hat beyond `mixing.r_hat_limit`, scatter beyond `LEAST_SCATTER`),
+    few_walkers (chains of less than 8 walkers, too short to be cut into independent parts; a
+    handful of independent samples), heavy_tail (one sample makes nearly all of the variance),
+    few_configurations (two draws of three are the configuration before them: it has nearly all the
+    weight, or moves are seldom accepted, and the rest decides the error; not told where its
+    neighbours are known to move the mean by less than an error), few_effective_samples.
 
     Args:
         estimated: what is judged; no enumeration.
@@ -72,17 +70,15 @@ def doubts(
     n_samples, r_hat, share = estimated.n_samples, estimated.r_hat, estimated.largest_share
     draws = n_samples / n_walkers
     limit = r_hat_limit(math.ceil(draws), n_walkers)
-    scatter = math.sqrt(estimated.variance)
-    if r_hat > limit and scatter > LEAST_SCATTER * abs(estimated.mean):
+    if r_hat > limit and math.sqrt(estimated.variance) > LEAST_SCATTER * abs(estimated.mean):
         values = {"r_hat": None if math.isinf(r_hat) else r_hat, "limit": limit}
         found.append(Diagnostic("walkers_disagree", "warning", values))
     tau = max(estimated.tau, _LEAST_TAU)
     if n_walkers < ENOUGH and not _long_enough(n_walkers, draws, tau):
         values = {"n_walkers": n_walkers, "draws": draws, "tau": tau}
         found.append(Diagnostic("few_walkers", "warning", values))
-    if n_samples >= MANY and share > _HEAVY_TAIL:
-        values = {"share": share, "n_samples": n_samples}
-        found.append(Diagnostic("heavy_tail", "warning", values))
+    if n_samples >= MANY and share > HEAVY_TAIL:
+        found.append(Diagnostic("heavy_tail", "warning", {"share": share, "n_samples": n_samples}))
     harmless = moved is not None and moved <= 1
     if changed is not None and changed < LEAST_CHANGED and not harmless:
         values = {"changed": changed, "n_samples": n_samples}

@@ -143,12 +143,9 @@ class Sampler(Samples):
         """Warn, under this name, where more samples are drawn: a whole number for each walker."""
         drawn = self.n_draws * self.n_walkers
         if drawn != self.n_samples:
-            warnings.warn(
-                f"{name} = {self.n_samples}: {drawn} are drawn, {self.n_draws} by each of the "
-                f"{self.n_walkers} walkers; take a multiple of n_walkers, or fewer walkers",
-                ArgumentWarning,
-                stacklevel=level_of_caller(),
-            )
+            told = f"{name} = {self.n_samples}: {drawn} are drawn, {self.n_draws} by each of the "
+            told += f"{self.n_walkers} walkers; take a multiple of n_walkers, or fewer walkers"
+            warnings.warn(told, ArgumentWarning, stacklevel=level_of_caller())
 
     def parts(self, problem: Problem, point: Point, at_once: int) -> list[Sampler]:
         """Samplers of whole draws; the first one burns in.
@@ -317,10 +314,10 @@ def flattened(amplitude: LogAmplitude, weight: Array | None, power: float) -> tu
     return found if weight is None else found * weight**power, (2 - 2 * power) * largest
 
 
-def followed(amplitude: LogAmplitude, power: float) -> float:
+def followed(amplitude: LogAmplitude, power: float, share: float = SHARE) -> float:
     """Power for the next draw, from samples (M,) of |psi|^(2 power).
 
-    Half way from the present one to that at which `SHARE` of the samples would be effective (Kish),
+    Half way from the present one to that at which this share of samples would be effective (Kish),
     by these samples reweighted: so a step does not follow what few of them say.  Stays as it is
     where psi vanishes in all of them.
     """
@@ -330,11 +327,11 @@ def followed(amplitude: LogAmplitude, power: float) -> float:
         return power
     log_prob = log_prob - log_prob.max()
     low, high = SMALLEST, 1.0
-    if _effective_share(log_prob, power, low) >= SHARE:
+    if _effective_share(log_prob, power, low) >= share:
         high = low
     while high - low > 1e-3:  # the share rises with the power
         middle = (low + high) / 2
-        if _effective_share(log_prob, power, middle) < SHARE:
+        if _effective_share(log_prob, power, middle) < share:
             low = middle
         else:
             high = middle

@@ -32,5 +32,8 @@ KEPT = CHOICE + 8
 and for their energies.
 """
 
+RARE = CHOICE + 2**26
+"""+ 0 and 1: samples of a power of |psi|^2 after those of a measurement."""
+
 DRAW_PASS = 2**31
 """Pass of direct draws; their pilot takes the next one."""

@@ -35,7 +35,7 @@ from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
 from tnvmc.vmc.characters import symmetrised
 from tnvmc.vmc.core import Iterate, Method, State, controlled
 from tnvmc.vmc.measured_iterate import BURN, measured_iterate
-from tnvmc.vmc.neighbours import energy_with_neighbours, widened, with_distance
+from tnvmc.vmc.neighbours import energy_with_neighbours, widened, with_distance, with_rare
 from tnvmc.vmc.observation import Observation, observe
 from tnvmc.vmc.orthogonal import Overlap, SampledState, everywhere, overlap
 from tnvmc.vmc.results import Expectation, Measurement
@@ -141,7 +141,11 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     applied = plan.applied(method, point, state.step)
     problem = applied.problem
     progress.begin("energy")
-    seen = observe(problem, applied.sampler, point, streams.MEASURE + state.step, jacobian=False)
+    first = observe(problem, applied.sampler, point, streams.MEASURE + state.step, jacobian=False)
+    seen = with_rare(first, applied.sampler)
+    if seen is not first:
+        again = Diagnostic("measured_again", "good", {"power": seen.info.power})
+        diagnostics = (*diagnostics, again)
     seen, moved = widened(seen, problem, applied.sampler.threads)
     energy, operator = seen.energy, problem.operator
     sector = magnetisation_of(operator, seen.snapshot.configs)

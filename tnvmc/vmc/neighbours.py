@@ -1,4 +1,4 @@
-"""What was not drawn, looked at: the energy with all configurations one application of H away.
+"""What was not drawn, looked at: by chains of a power of |psi|^2, and one application of H away.
 
 A state with nearly all its weight on a few configurations is sampled as these few, again and again.
 A class of configurations that is rare and has another local energy may be missed altogether, and no
@@ -19,13 +19,16 @@ from tnvmc.ansatz.metropolis import local_states, replaced
 from tnvmc.ansatz.protocol import Snapshot
 from tnvmc.backend import progress
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
+from tnvmc.estimate.mixing import MANY
 from tnvmc.estimate.observables import local_energy
-from tnvmc.estimate.reliability import LEAST_CHANGED, changed_part
+from tnvmc.estimate.reliability import HEAVY_TAIL, LEAST_CHANGED, changed_part
 from tnvmc.estimate.statistics import Estimate
 from tnvmc.operators.term import Operator
-from tnvmc.sampling.problem import Problem
+from tnvmc.sampling import streams
+from tnvmc.sampling.chains import Sampler, followed
+from tnvmc.sampling.problem import Problem, Samples
 from tnvmc.sampling.workers import join, measure_configs
-from tnvmc.vmc.observation import Observation
+from tnvmc.vmc.observation import Observation, observe
 
 Array = Any
 
@@ -35,6 +38,50 @@ application of H.  XXZ 3x4, Delta = 3, 256 samples and 1024 direct draws: the en
 is off by 7 and 8 % of what the mean is off by, in the root mean square."""
 
 _ROUNDING = 1e-12  # relative, between two sums of the same local energies
+
+_FEWER, SHARE = 4, 0.2
+"""Samples of a measurement over those of the second look, and the effective part of these."""
+
+_BURN = 10  # sweeps of direct draws from |psi|^2, to a power of it
+
+_HIDDEN = 0.25
+"""Variance of the samples over that of the second look, below which it is measured again."""
+
+
+def with_rare(seen: Observation, sampler: Samples) -> Observation:
+    """Measure an energy again where samples of |psi|^2 do not show its variance.
+
+    Local energies go as 1 / psi: configurations that most draws lack may make most of the variance.
+    Chains of a power of |psi|^2 see them.  Where a quarter as many such samples have another
+    variance (`hidden`), as many as there were take the place of those of |psi|^2, with weights, and
+    the larger one of the two variances counts.  Source and figures: docs/decisions/014.
+    """
+    info, energy = seen.info, seen.energy
+    weighted = info.exact or info.power not in (None, 1.0)
+    if weighted or energy.n_samples < _FEWER * MANY or not seen.problem.ansatz.tempered:
+        return seen
+    chains: Any = sampler if hasattr(sampler, "power") else Sampler(info.n_walkers, n_burn=_BURN)
+    power = 2 * followed(seen.snapshot.amplitude, 1.0, SHARE) - 1  # all of the way
+    chains = replace(chains, n_samples=energy.n_samples, power=power, threads=sampler.threads)
+    start = replace(seen.point, configs=seen.snapshot.configs[-info.n_walkers :, :])
+    fewer = replace(chains, n_samples=-(-energy.n_samples // _FEWER))
+    look = observe(seen.problem, fewer, start, streams.RARE, jacobian=False)
+    if not hidden(energy, look.energy):
+        return seen
+    again = observe(seen.problem, chains, look.point, streams.RARE + 1, jacobian=False)
+    return replace(again, energy=of_both(again.energy, look.energy))
+
+
+def hidden(energy: Estimate, look: Estimate) -> bool:
+    """Tell whether samples of |psi|^2 do not show the variance that a second look sees."""
+    beyond = energy.variance < _HIDDEN * look.variance or energy.largest_share > HEAVY_TAIL
+    return beyond and look.variance > (_ROUNDING * energy.mean) ** 2
+
+
+def of_both(energy: Estimate, look: Estimate) -> Estimate:
+    """Give an energy the error that the larger one of two variances makes."""
+    larger = max(look.variance, energy.variance) / max(energy.variance, 1e-300)
+    return replace(energy, error=energy.error * math.sqrt(larger))
 
 
 def widened(
@@ -111,14 +158,7 @@ def energy_with_neighbours(
 
 
 def _neighbours(operator: Operator, known: np.ndarray, snapshot: Snapshot, most: int) -> np.ndarray:
-    """Configurations (K, N) that H leads to from known ones and that are not among them.
-
-    Args:
-        operator: H.
-        known: (S, N), all different.
-        snapshot: of these.
-        most: the heaviest ones are given, that many.
-    """
+    """The heaviest configurations (K, N), at `most` so many, that H leads to from known ones."""
     log_abs = np.asarray(to_host(snapshot.amplitude.log_abs))
     found, logs = [known], [np.full(len(known), np.inf)]
     for patch, table in operator.targets.items():
