@@ -9,7 +9,7 @@ import numpy as np
 
 from tnvmc.ansatz.peps.rings import check_bonds
 from tnvmc.ansatz.peps.sharing import SharedTensors, Sharing
-from tnvmc.ansatz.peps.starts.tensors import bond_sizes, mean_energy, product_starts, start_vectors
+from tnvmc.ansatz.peps.starts.tensors import bond_sizes, mean_energy, pattern_vectors, product_starts
 from tnvmc.lattice.embedding import Bonds, Embedding, embedding
 from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.lattice.permutations import Symmetry, point_group, space_group, translations
@@ -119,7 +119,7 @@ def _colours(operator: Operator) -> np.ndarray:
     """Give 0 or 1 per site (N,): which vector of the product state ordered in the plane it has."""
     if not operator.conserves_magnetisation:
         return np.zeros(operator.n_sites, dtype=np.int64)
-    vectors, _ = start_vectors(operator)
+    vectors, _ = pattern_vectors(operator)
     differs: np.ndarray = (np.abs(vectors - vectors[0]) > 0).any(axis=1)
     return differs.astype(np.int64)
 

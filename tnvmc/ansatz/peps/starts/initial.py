@@ -10,7 +10,7 @@ import numpy as np
 from tnvmc.ansatz.peps.layout import TensorLayout
 from tnvmc.ansatz.peps.sharing import SharedTensors
 from tnvmc.ansatz.peps.starts.simple_update import SimpleUpdateInfo, simple_update
-from tnvmc.ansatz.peps.starts.tensors import noisy, random_positive, start_vectors
+from tnvmc.ansatz.peps.starts.tensors import noisy, random_positive, pattern_vectors
 from tnvmc.ansatz.protocol import real_state
 from tnvmc.operators.term import Operator
 
@@ -78,7 +78,7 @@ def _shared_initial(shared: SharedTensors, operator: Operator, seed: int, kind: 
         return np.concatenate([part / np.linalg.norm(part) for part in parts])
     vectors = np.ones((operator.n_sites, operator.local_dim))
     if operator.conserves_magnetisation:
-        vectors, _ = start_vectors(operator)
+        vectors, _ = pattern_vectors(operator)
     parts = []
     for orbit in shared.orbits:
         site = orbit.members[0].site

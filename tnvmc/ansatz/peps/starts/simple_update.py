@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.peps.starts.gates import Batch, GatePlan, exponential, mean_fields, plan_gates
-from tnvmc.ansatz.peps.starts.tensors import start_vectors
+from tnvmc.ansatz.peps.starts.tensors import pattern_vectors, start_vectors
 from tnvmc.ansatz.peps.starts.vidal_form import (
     VidalPEPS,
     equilibrate,
@@ -78,7 +78,9 @@ def simple_update(
     each other forth and back (second order in the time step).
 
     The start is the product state ordered in the plane of lowest mean-field energy; a slightly
-    random positive one where the magnetisation is not conserved.
+    random positive one where the magnetisation is not conserved.  Where it is, the mean of 2 Sz is
+    kept at `operator.magnetisation` (0 where none is meant) by factors exp(c Sz) on all sites: one
+    constant in that sector, and what a bond leaves out is chosen for it.
 
     Args:
         operator: the Hamiltonian; its lattice gives the grid of the network and the bonds in use.
@@ -105,6 +107,7 @@ def simple_update(
     plan = _plan(operator, bonds, name)
     found = embedding(operator.lattice, bonds)
     state = VidalPEPS.product(found, vectors, D, operator.is_complex)
+    sector = (operator.magnetisation or 0) if operator.conserves_magnetisation else None
     n_steps, change, lost = 0, np.inf, 0.0
     for step_time in TAU:
         gates = [exponential(batch.matrices, step_time / 2 / plan.scale) for batch in plan.pairs]
@@ -113,6 +116,8 @@ def simple_update(
                 site_gates = _site_gates(state, plan, step_time)
             weights, densities = state.weights.copy(), state.densities()
             lost = _step(state, plan.pairs, gates, site_gates)
+            if sector is not None:
+                state.turn_to_magnetisation(sector)
             moved = (
                 np.abs(state.weights - weights).max(),
                 np.abs(state.densities() - densities).max(),
@@ -145,7 +150,7 @@ def evolved(
     Raises:
         ValueError: a bond is larger than D already; tensors that do not fit the grid.
     """
-    plan = _plan(operator, bonds, start_vectors(operator, 0)[1])
+    plan = _plan(operator, bonds, pattern_vectors(operator)[1])
     found = embedding(operator.lattice, bonds)
     state = VidalPEPS.from_peps(tensors, found, D, operator.is_complex)
     equilibrate(state)

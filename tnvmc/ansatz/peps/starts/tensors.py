@@ -8,6 +8,7 @@ the Hamiltonian, has its own file.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from math import comb
 from typing import Any
@@ -121,12 +122,15 @@ def noisy(tensor: Array, rng: np.random.Generator, noise: float = NOISE) -> Arra
     return np.where(tensor == 0, deviates, tensor)
 
 
-def product_starts(lattice: Lattice, local_dim: int = 2) -> dict[str, Array]:
+def product_starts(
+    lattice: Lattice, local_dim: int = 2, magnetisation: int = 0
+) -> dict[str, Array]:
     """Give ordered product states by name, each as one vector per site (N, d).
 
     Orders "neel", "row stripes", "column stripes" and "uniform" of the rows and columns of the
     grid, with the spins in the plane (along +-x), and the first three along z: "neel x", "neel z",
-    ...
+    ...  Those in the plane are canted towards z by as much as gives the mean 2 Sz = magnetisation,
+    so that a sector of the walkers holds a large part of them.
     """
     rows, columns = np.divmod(np.array(lattice.places), lattice.n_cols)
     patterns = {
@@ -136,7 +140,8 @@ def product_starts(lattice: Lattice, local_dim: int = 2) -> dict[str, Array]:
         "uniform": 0 * rows,
     }
     d = local_dim
-    coherent = np.sqrt([comb(d - 1, s) / 2 ** (d - 1) for s in range(d)])
+    up = (1 + magnetisation / (lattice.n_sites * (d - 1))) / 2  # of each half spin
+    coherent = np.sqrt([comb(d - 1, s) * up ** (d - 1 - s) * (1 - up) ** s for s in range(d)])
     signs = (-1.0) ** np.arange(d)
     in_plane = np.stack([coherent, coherent * signs])
     along_z = np.eye(d)[[0, d - 1]]
@@ -148,6 +153,17 @@ def product_starts(lattice: Lattice, local_dim: int = 2) -> dict[str, Array]:
 
 def start_vectors(operator: Operator, seed: int = 0) -> tuple[Array, str]:
     """Give the vectors (N, d) of the product state of `simple_update`, and its name."""
+    vectors, name = pattern_vectors(operator, seed)
+    if not operator.conserves_magnetisation:
+        return vectors, name
+    uniform = product_starts(operator.lattice, operator.local_dim, operator.magnetisation or 0)
+    searched = _lowest_signs(operator, vectors, uniform["uniform x"][0])
+    lower = round(mean_energy(operator, searched) - mean_energy(operator, vectors), 9) < 0
+    return (searched, "signs x") if lower else (vectors, name)
+
+
+def pattern_vectors(operator: Operator, seed: int = 0) -> tuple[Array, str]:
+    """Give the same of the orders of rows and columns alone, which tensors can share."""
     d = operator.local_dim
     if not operator.conserves_magnetisation:
         rng = np.random.Generator(np.random.PCG64(seed))
@@ -157,10 +173,55 @@ def start_vectors(operator: Operator, seed: int = 0) -> tuple[Array, str]:
     # half of them to rounding.  In the plane projection makes up for what an easy axis loses:
     # Jz = 1.05 starts 1.8e-2 per site lower than along z, 1.2 within 5e-3, 3 equal.
     # Rounding must not decide between orders that symmetry makes equal: the first one is taken.
-    starts = {n: v for n, v in product_starts(operator.lattice, d).items() if n.endswith(" x")}
+    starts = product_starts(operator.lattice, d, operator.magnetisation or 0)
+    starts = {name: vectors for name, vectors in starts.items() if name.endswith(" x")}
     energies = {name: round(mean_energy(operator, v), 9) for name, v in starts.items()}
     name = min(energies, key=energies.__getitem__)
     return starts[name], name
+
+
+_DESCENTS = 8  # from random signs
+
+
+def _lowest_signs(operator: Operator, vectors: Array, up: Array) -> Array:
+    """Give the vectors (N, d), each `up` (d,) or its mirror image, of lowest energy that is found.
+
+    The patterns of the grid say nothing of a lattice from a list of bonds, or of couplings of both
+    signs; there a uniform state may even be an eigenstate, which no step leaves.  Signs are turned
+    site by site while that lowers the energy.
+    """
+    both = np.stack([up, up * (-1.0) ** np.arange(len(up))])
+    tables, at = [], [[] for _ in range(operator.n_sites)]
+    for term in operator.terms:
+        states = [kron(*pair) for pair in itertools.product(both, repeat=len(term.sites))]
+        table = np.array([np.real(x.conj() @ term.matrix @ x) for x in states])
+        for site in term.sites:
+            at[site].append(len(tables))
+        tables.append((term.sites, table.reshape((2,) * len(term.sites))))
+
+    def energy(signs: Array, which: Sequence[int]) -> float:
+        return sum(tables[k][1][tuple(signs[list(tables[k][0])])] for k in which)
+
+    def descended(signs: Array) -> Array:
+        lowered = True
+        while lowered:
+            lowered = False
+            for site in range(operator.n_sites):
+                before = energy(signs, at[site])
+                signs[site] ^= 1
+                if energy(signs, at[site]) < before - 1e-9:
+                    lowered = True
+                else:
+                    signs[site] ^= 1
+        return signs
+
+    here = (np.abs(vectors - up) > 0).any(axis=1).astype(int)
+    every = range(len(tables))
+    if energy(here, every) <= sum(table.min() for _, table in tables) + 1e-9:
+        return vectors  # no term is frustrated
+    rng = np.random.Generator(np.random.PCG64(0))
+    draws = [rng.integers(2, size=operator.n_sites) for _ in range(_DESCENTS)]
+    return both[min((descended(x) for x in (here, *draws)), key=lambda x: energy(x, every))]
 
 
 def mean_energy(operator: Operator, vectors: Array) -> float:

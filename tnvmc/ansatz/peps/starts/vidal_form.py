@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 
 from tnvmc.ansatz.peps.starts.gates import Batch, idle_gates
 from tnvmc.lattice.embedding import DOWN, LEFT, RIGHT, Embedding
@@ -26,6 +27,8 @@ from tnvmc.lattice.embedding import DOWN, LEFT, RIGHT, Embedding
 Array = Any
 
 _ABSENT = 1e-10  # weight, relative to the largest of the bond, below which a state is dropped
+
+_TURNED, _LARGEST_TURN = 1e-6, 5.0  # 2 Sz of a site that is left; exponent of a half spin's factor
 
 _SWEEPS = 200  # at most; optimised states of 4x4 to 12x12 sites, D = 4 and 5, take 16 to 42
 _CONVERGED = 1e-8  # change of a weight in one sweep
@@ -119,6 +122,25 @@ class VidalPEPS:
         x = x * self.surroundings(sites, ())[:, None, :]
         density = x @ x.conj().swapaxes(1, 2)
         return density / np.trace(density, axis1=1, axis2=2)[:, None, None]
+
+    def turn_to_magnetisation(self, magnetisation: int) -> None:
+        """Multiply all sites by exp(c Sz), for the mean 2 Sz of `densities` to be as given."""
+        sites = list(self.found.places)
+        shares = np.diagonal(self.densities()[sites], axis1=1, axis2=2).real
+        lowered = np.arange(shares.shape[1])  # 2 Sz is d - 1 less twice this
+
+        def excess(c: float) -> float:
+            weights = shares * np.exp(-2 * c * lowered)
+            means = 1 - 2 * (weights @ lowered) / weights.sum(axis=1) / lowered[-1]
+            return float(means.sum() * lowered[-1] - magnetisation)
+
+        if abs(excess(0.0)) < _TURNED * len(sites):
+            return
+        ends = excess(-_LARGEST_TURN), excess(_LARGEST_TURN)
+        if ends[0] < 0 < ends[1]:  # not for a sector of one configuration
+            c = brentq(excess, -_LARGEST_TURN, _LARGEST_TURN)
+            factors = np.exp(-c * (lowered - lowered[-1] / 2))
+            self.tensors[sites] *= factors[None, :, None, None, None, None]
 
     def to_peps(self) -> list[Array]:
         """Share the weights evenly between both ends of a bond; cut the padding.
