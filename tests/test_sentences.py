@@ -282,6 +282,21 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("direction_not_finite", {}, "direction not finite"),
     ("sampling_failed", {"reason": "psi vanishes"}, "psi vanishes"),
     (
+        "starts_tried",
+        {"start": "simple_update", "steps": 8, "tried": [
+            {"start": "simple_update", "energy_per_site": -0.39, "error_per_site": 0.002,
+             "variance_per_site": 0.1, "steps": 8},
+            {"start": "product", "energy_per_site": -0.3, "error_per_site": 0.01,
+             "variance_per_site": 0.1, "steps": 8},
+            {"start": "random", "energy_per_site": -0.2, "error_per_site": 0.02,
+             "variance_per_site": 0.1, "steps": 4},
+        ]},
+        (
+            "starts after 8 steps, energy per site: simple update -0.3900(20); product -0.300(10); "
+            "random -0.200(20) (after 4); the run begins with simple update"
+        ),
+    ),
+    (
         "chi_grown",
         {"before": 4, "chi": 6},
         "truncation may move the energy by more than its error: chi = 6 from the next step on, 4 before",

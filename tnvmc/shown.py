@@ -120,8 +120,8 @@ def coded(diagnostic: Any) -> str:
 
 
 def step_sentence(diagnostics: Iterable[Any], undone: bool) -> str:
-    """Write what happened to a step; empty where nothing did."""
-    told = "; ".join(map(sentence, diagnostics))
+    """Write what happened to a step; empty where nothing did that one should know."""
+    told = "; ".join(sentence(each) for each in diagnostics if each.status != "good")
     return f"{told}: step undone, next ones shorter" if told and undone else told
 
 

@@ -11,11 +11,12 @@ import numpy as np
 
 from tnvmc.ansatz.files import lattice_in
 from tnvmc.ansatz.peps.sharing import Sharing, sharing_in
-from tnvmc.ansatz.peps.starts.initial import KINDS
+from tnvmc.ansatz.peps.starts.initial import AUTO, KINDS
 from tnvmc.ansatz.peps.starts.other_sizes import from_other, lacks_bulk_of
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import Ansatz, require_ansatz
 from tnvmc.ansatz.wrappers.symmetrised import inner_description, inner_state
+from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.lattice.embedding import embedding
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.operators.term import Operator, require_operator
@@ -25,6 +26,12 @@ from tnvmc.storage.run_folder import CHECKPOINT
 
 Array = Any
 Described = Mapping[str, Any]
+
+WITH_NOISE, START_NOISE = "simple_update with noise", 0.3
+"""A start that is tried, and its noise.  With 0.1 a state of the wrong exchange parity takes twice
+the steps to leave it (triangles in a row, 24 sites)."""
+
+_APART = 1  # sets these random numbers apart from those of a random start, which has the seed alone
 
 _TREATMENT = ("marshall", "average", "magnetisation", "init_scale")
 """Of a network, without influence on what its parameters mean: may differ in the file."""
@@ -43,7 +50,7 @@ def initial_parameters(
             (positive for a PEPS), "product" (the ordered product state of lowest energy, with a
             little noise on a PEPS); or the path of a run or a checkpoint of the same kind of state
             on the same lattice, grown or cut where its D is another, or of a network of the same
-            architecture.  None: the first of the `starts`.
+            architecture.  None or "auto": the first of the `starts`.
 
     Returns:
         theta (P,), on the host.
@@ -54,12 +61,42 @@ def initial_parameters(
     """
     require_operator("initial_parameters", "operator", operator)
     require_ansatz("initial_parameters", "ansatz", ansatz)
+    kind = None if kind == AUTO else kind
     if kind is None or kind in KINDS:
         return ansatz.initial(operator, seed, kind)
     close = get_close_matches(str(kind), KINDS, 1, 0.7)
     if close and not Path(kind).exists():
         raise StateFileError(f"{kind}: no such file; did you mean {close[0]!r}?")
     return _from_file(inner_state(ansatz), Path(kind), seed)
+
+
+def starts_to_try(ansatz: Ansatz, operator: Operator, seed: int, first: Array) -> dict[str, Array]:
+    """Give theta (P,) of the starts of a PEPS by name: `first`, the others, and one with noise.
+
+    That one is simple update with `init_noise` = `START_NOISE`; shared tensors begin with noise of
+    their own.  Nothing of any other state.
+    """
+    if type(inner_state(ansatz)) is not PEPS:
+        return {}
+    kinds, xp = ansatz.starts, array_namespace(first)
+    found = {kinds[0]: first}
+    if kinds[0] == "simple_update":
+        noisy = noise_on_all(to_host(first), START_NOISE, seed)
+        found[WITH_NOISE] = to_namespace(noisy, xp)
+    for kind in kinds[1:]:
+        found[kind] = to_namespace(initial_parameters(ansatz, operator, seed, kind), xp)
+    return found
+
+
+def noise_on_all(theta: np.ndarray, noise: float, seed: int) -> np.ndarray:
+    """Put normal noise on theta (P,), relative to the root mean square of its entries."""
+    rng = np.random.Generator(np.random.PCG64([seed, _APART]))
+    deviates: Array = rng.normal(size=theta.shape)
+    if theta.dtype.kind == "c":
+        deviates = (deviates + 1j * rng.normal(size=theta.shape)) / np.sqrt(2)
+    scale = noise * np.sqrt(np.mean(np.abs(theta) ** 2))
+    noisy: np.ndarray = theta + (scale * deviates).astype(theta.dtype)
+    return noisy
 
 
 def start_described(kind: str) -> Mapping[str, Any] | None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.peps.starts.initial import from_simple_update
+from tnvmc.ansatz.peps.starts.initial import AUTO, from_simple_update
 from tnvmc.ansatz.peps.starts.other_sizes import of_next_stage
 from tnvmc.ansatz.peps.starts.simple_update import SimpleUpdateInfo
 from tnvmc.ansatz.protocol import Ansatz, chi_of
@@ -25,7 +25,7 @@ from tnvmc.estimate.line_fit import reached
 from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.schedules import Schedule
-from tnvmc.sampling.configurations import sector_of
+from tnvmc.sampling.configurations import in_sector, sector_of
 from tnvmc.sampling.problem import Point
 from tnvmc.session.vmc import VMC
 from tnvmc.settings.build import build_ansatz, build_arguments, build_theta
@@ -55,6 +55,7 @@ from tnvmc.vmc.measured_iterate import measured_iterate
 from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
 from tnvmc.vmc.orthogonal import LowerState, largest_change_by_a_site, repeated
 from tnvmc.vmc.results import Measurement, StepRecord, finite_or_none
+from tnvmc.vmc.trial import LEAST_STEPS
 
 Array = Any
 Record = Mapping[str, Any]
@@ -188,6 +189,8 @@ class StagedRun(OneStage):
 
         if self.stage.settings.optimizer.seconds and self.stopped() is None:
             step.advance(self.vmc.method, self.vmc.state)
+        if self._tries_starts:
+            self.vmc.choose_start()
         while self.stopped() is None:
             self.vmc.step(on_step)
 
@@ -249,7 +252,8 @@ class StagedRun(OneStage):
         if self.stage.kind == "simple_update":
             started = perf_counter()
             inner: Any = inner_state(ansatz)
-            evolved = from_simple_update(inner, self.operator, seed, self.stage.evolve)
+            operator = in_sector(self.operator, settings.sampler.magnetisation)
+            evolved = from_simple_update(inner, operator, seed, self.stage.evolve)
             theta, self._evolution = evolved
             if settings.ansatz.symmetrise:
                 theta = ansatz.with_share(theta, seed)
@@ -298,6 +302,13 @@ class StagedRun(OneStage):
             parts["learning_rate"] = self._on_the_clock(parts["learning_rate"], steps)
         start = {"theta": theta, "configs": configs, "orthogonal_to": self.lower}
         return VMC(self.operator, ansatz, **parts, **start)
+
+    @property
+    def _tries_starts(self) -> bool:
+        """Whether the present stage begins from the best of several starts."""
+        own = self.stage.settings
+        auto = not self.done and self.stage.kind == "optimise" and own.ansatz.init == AUTO
+        return auto and own.ansatz.init_noise is None and own.optimizer.steps >= LEAST_STEPS
 
     @property
     def _time_used(self) -> float:

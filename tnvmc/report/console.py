@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from tnvmc.ansatz.initial import start_described
+from tnvmc.ansatz.peps.starts.gates import plan_gates
+from tnvmc.ansatz.peps.starts.initial import AUTO
 from tnvmc.backend.device import describe
 from tnvmc.backend.process import in_use
 from tnvmc.backend.progress import OutputLost
@@ -127,10 +129,13 @@ def embedding_text(operator: Operator, bonds: Bonds = "open") -> str:
     joined = f"{len(found.bonds)} bonds of D"
     joined += f", {closing} of them close rings" if closing else ""
     joined += f", {narrow} of dimension 1" if narrow else ""
+    in_mean = len(plan_gates(operator, bonds).far)
+    start = f"; simple update takes {in_mean} in mean field" if in_mean else ""
     by_contraction = f"{far} beyond, by contractions of the whole network" if far else "0 beyond"
     return (
         f"embedding: {len(found.places)} sites on {n_rows} x {n_cols}{vacant}; {joined}; terms: "
         f"{along} on bonds of D, {beside} in windows of two rows, {by_contraction}"
+        f"{start}"
     )
 
 
@@ -153,6 +158,8 @@ def headline(
     start, D, before = chosen.init, stages[0].D, (start_described(chosen.init) or {}).get("D")
     if before and D and before != D:
         start += f" ({'cut' if before > D else 'grown'} from D = {before})"
+    if start == AUTO:
+        start = "the best of its starts" if chosen.init_noise is None else "the first of its starts"
     if chosen.init_noise is not None:
         start += f" with noise of {chosen.init_noise:g}"
     steps = f"{sum(stage.settings.optimizer.steps for stage in stages)} steps"

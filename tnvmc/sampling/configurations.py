@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,11 @@ def sector_of(operator: Operator, *asked: int | None) -> int | None:
     sector = given[0] if given else 0
     check_magnetisation(operator.n_sites, operator.local_dim, sector)
     return sector
+
+
+def in_sector(operator: Operator, *asked: int | None) -> Operator:
+    """Give the operator with the magnetisation that is sampled; see `sector_of`."""
+    return replace(operator, magnetisation=sector_of(operator, *asked))
 
 
 def magnetisation_of(operator: Operator, configs: Array) -> int | None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.neural import NETWORKS
+from tnvmc.ansatz.peps.starts.initial import AUTO
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend.device import namespace_of
 from tnvmc.backend.process import available_cores
@@ -106,7 +107,7 @@ def check_parts(settings: Settings, operator: Operator, with_start: bool = True)
     ansatz = build_ansatz(settings, operator)
     build_sampler(settings, operator)
     check_symmetries(settings, operator)
-    if with_start and settings.ansatz.leading.init != "simple_update":
+    if with_start and settings.ansatz.leading.init not in (AUTO, "simple_update"):
         build_theta(settings, operator, ansatz)
     return ansatz
 

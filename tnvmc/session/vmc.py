@@ -7,25 +7,26 @@ from contextlib import nullcontext
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Literal, overload
 
 import numpy as np
 
-from tnvmc.ansatz.initial import initial_parameters
+from tnvmc.ansatz.initial import initial_parameters, starts_to_try
 from tnvmc.ansatz.protocol import Ansatz, Targets
 from tnvmc.backend.arguments import as_path, whole
 from tnvmc.backend.device import namespace_of
 from tnvmc.backend.mpi import ranks_of
 from tnvmc.backend.namespace import array_namespace, read_only, to_namespace
 from tnvmc.backend.progress import uninterrupted
-from tnvmc.estimate.diagnostic import warn_of
+from tnvmc.estimate.diagnostic import Diagnostic, warn_of
 from tnvmc.estimate.statistics import ComplexEstimate
 from tnvmc.operators.foreign import as_operator
 from tnvmc.operators.term import NonHermitian, Operator, require_operator
 from tnvmc.optimize.rule import Rule
 from tnvmc.optimize.schedules import Rates
 from tnvmc.sampling.chains import Sampler
-from tnvmc.sampling.configurations import magnetisation_of
+from tnvmc.sampling.configurations import in_sector, magnetisation_of
 from tnvmc.sampling.moves import moves_for
 from tnvmc.sampling.problem import Problem, Samples
 from tnvmc.session import arguments
@@ -41,6 +42,7 @@ from tnvmc.vmc.measured_iterate import measured_iterate
 from tnvmc.vmc.measurement import MeasurementPlan, expect, measure, names_of
 from tnvmc.vmc.orthogonal import LowerState, everywhere
 from tnvmc.vmc.results import Expectation, Measurement, StepRecord
+from tnvmc.vmc.trial import LEAST_STEPS, best_start
 
 Array = Any
 
@@ -128,8 +130,10 @@ class VMC:
         arguments.check_sampler(sampler, ansatz, self.ranks, moves)
         table = moves_for(operator, moves)
         self.given = Given(theta is not None, configs is not None, moves)
+        self._trial: tuple[tuple[Diagnostic, ...], float] = (), 0.0
         if theta is None:
-            theta = initial_parameters(ansatz, operator, seed)
+            asked = (magnetisation, getattr(sampler, "magnetisation", None))
+            theta = initial_parameters(ansatz, in_sector(operator, *asked), seed)
         theta = arguments.as_parameters(ansatz, theta)
         xp = array_namespace(theta) if device is None else namespace_of(device)
         theta = to_namespace(theta, xp)
@@ -211,6 +215,8 @@ class VMC:
         recorded: Any = nullcontext(lambda record: None)
         if out is not None:
             recorded = _recording().recorded_steps(self, out, steps)
+        if not self.given.theta and steps >= LEAST_STEPS:
+            self.choose_start()
         with recorded as keep, steps_shown(progress, steps, n_sites) as show:
 
             def observe(record: StepRecord) -> None:
@@ -229,9 +235,41 @@ class VMC:
         return records
 
     @collective
+    def choose_start(self) -> None:
+        """Go on from the best of the starts of a PEPS, after a few steps from each of them.
+
+        `run` does so by itself where no theta was given and it is asked for 40 steps or more.  The
+        record of the first step says what was tried (starts_tried).  Nothing is done after the
+        first step, nor for a state that has one start, or is kept orthogonal to others.
+
+        Cost: about that of ten steps; see `tnvmc.vmc.trial`.
+        """
+        if self.state.step or self._trial[0] or self.method.orthogonal_to:
+            return
+        began = perf_counter()
+        problem, here = self.problem, self.state.here
+        thetas = starts_to_try(
+            self.ansatz, in_sector(self.operator, problem.magnetisation), problem.seed, here.theta
+        )
+        if len(thetas) < 2:
+            return
+        theta, found = best_start(self.method, self.state, thetas)
+        if theta is not here.theta:
+            here = Iterate(theta, here.configs, self.method.rule.init(theta))
+            mean = self.state.controller(MeanOfIterates)
+            self.state = replace(self.state, here=here)
+            if mean is not None:
+                self.state = self.state.with_controller(MeanOfIterates(theta, theta))
+        self._trial = (found,), perf_counter() - began
+
+    @collective
     def step(self, callback: Callable[[StepRecord], object] | None = None) -> StepRecord:
         """Make one step, and warn of nothing; otherwise as `run`."""
         state, record = step.advance(self.method, self.state)
+        if self._trial[0]:
+            (told, seconds), self._trial = self._trial, ((), 0.0)
+            diagnostics = (*told, *record.diagnostics)
+            record = replace(record, diagnostics=diagnostics, seconds=record.seconds + seconds)
         with uninterrupted():
             self.state = state
             if callback is not None:

@@ -12,7 +12,7 @@ from tnvmc.limits import Positive, PositiveNumber, Section, meaning
 
 
 def _no_start(path: str) -> str:
-    if path in ("simple_update", "random", "product"):
+    if path in ("auto", "simple_update", "random", "product"):
         raise ValueError("a start that this kind does not have, or a path without its ./")
     return path
 
@@ -85,14 +85,18 @@ class PEPSSettings(_Ansatz):
     kind: Literal["peps", "mps"] = "peps"
     D: Positive | None = None
     """Bond dimension of the state. Required, here or in every stage."""
+    init: Literal["auto", "simple_update", "random", "product"] | Saved = "auto"
+    """`auto`: a run of 40 steps or more tries all starts for a few steps and goes on from the best
+    ([Starts](../starts.md)); a shorter one takes simple update, or with shared tensors the product
+    state. The others as for any state below."""
     bonds: Literal["open", "periodic"] = "open"
     """`periodic` closes every row of a cylinder to a ring (`lattice.boundary = "cylinder"`, three
     sites around or more), at a price ([cylinders](cylinders.md)). `open`: bonds of the state end at
     the edges of the grid, whatever the boundary of the lattice."""
     sharing: StrictBool | None = None
     """Tensors that a symmetry of the Hamiltonian takes to each other are one: the state has the
-    symmetry, and a fraction of the parameters ([Shared tensors](../sharing.md)). It starts from a
-    product state. Default: `true` from D = 3 on (at D = 2 above 4096 parameters) where the ground
+    symmetry, and a fraction of the parameters ([Shared tensors](../sharing.md)). Simple update is
+    no start of it. Default: `true` from D = 3 on (at D = 2 above 4096 parameters) where the ground
     state is proven to have such symmetries, and nothing is said of `init`, of simple update, of
     `symmetrise` or of `[[orthogonal]]`; and where `init` names a state that shares its tensors by
     the symmetries of this Hamiltonian."""
@@ -112,6 +116,7 @@ class PeriodicMPSSettings(PEPSSettings):
     bonds: Literal["periodic"] = "periodic"  # type: ignore[assignment]
     """Of a matrix product state on a ring there are no others."""
     init: Start = "random"
+    """`random`, or the path of a run or a checkpoint."""
 
 
 class _WithoutBonds(_Ansatz):

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
-
-from tnvmc.ansatz.initial import initial_parameters
+from tnvmc.ansatz.initial import initial_parameters, noise_on_all
 from tnvmc.ansatz.jastrow import Jastrow
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.neural import NETWORKS, PACKAGES
@@ -29,7 +27,7 @@ from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
 from tnvmc.optimize.rule import Rule
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
-from tnvmc.sampling.configurations import sector_of
+from tnvmc.sampling.configurations import in_sector, sector_of
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import MAX_CONFIGS, Enumerate
 from tnvmc.sampling.problem import Samples
@@ -74,20 +72,11 @@ def build_ansatz(settings: Settings, operator: Operator) -> Ansatz:
         return Symmetrised(state, group)
 
 
-_NOISE = 1  # sets these random numbers apart from those of a random start, which has the seed alone
-
-
 def build_theta(settings: Settings, operator: Operator, ansatz: Ansatz) -> Array:
     """Make the parameters (P,) that [ansatz] starts from, with its noise."""
+    operator = in_sector(operator, settings.sampler.magnetisation)
     theta, noise = _start(settings, operator, ansatz), settings.ansatz.init_noise
-    if noise is None:
-        return theta
-    rng = np.random.Generator(np.random.PCG64([settings.run.seed, _NOISE]))
-    deviates = rng.normal(size=theta.shape)
-    if theta.dtype.kind == "c":
-        deviates = (deviates + 1j * rng.normal(size=theta.shape)) / np.sqrt(2)
-    scale = noise * np.sqrt(np.mean(np.abs(theta) ** 2))
-    return theta + (scale * deviates).astype(theta.dtype)
+    return theta if noise is None else noise_on_all(theta, noise, settings.run.seed)
 
 
 def _start(settings: Settings, operator: Operator, ansatz: Ansatz) -> Array:

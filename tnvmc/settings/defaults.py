@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from tnvmc.ansatz.initial import sharing_of_start
 from tnvmc.ansatz.peps.sharing import Sharing
+from tnvmc.ansatz.peps.starts.initial import AUTO
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.peps.symmetries import is_easy_plane, is_proven, sharing, signs_are_known
 from tnvmc.contraction.schemes import default_chi
@@ -129,7 +130,7 @@ def _with_sharing(settings: Settings) -> Settings:
     sizes = [each.D or state.D or 1 for each in stages or (state,)]
     if any(each.edge is not None for each in (state, *stages)):
         return settings.changed({"ansatz": {"sharing": True}})
-    named, before = "init" in state.model_fields_set, None
+    named, before = state.init != AUTO, None
     if named:
         before = sharing_of_start(state.init, sizes[0])
     shares, bulk = state.sharing, {}
@@ -168,8 +169,6 @@ def _unset(section: Section, defaults: dict[str, Any]) -> dict[str, Any]:
     """Keep the defaults of keys that a section leaves out."""
     inner = getattr(section, "factors", {})
     values = {k: v for k, v in defaults.items() if k in inner or getattr(section, k, 0) is None}
-    if getattr(section, "sharing", False) and "init" not in section.model_fields_set:
-        values["init"] = "product"  # tensors that are shared cannot be evolved
     return values
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.files import listed
+from tnvmc.ansatz.peps.starts.initial import AUTO
 from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.backend.namespace import array_namespace, is_gpu
@@ -169,8 +170,8 @@ def _symmetrised(state: Any) -> Section:
 def _ansatz(state: Any, init: str | None) -> Section:
     """The table of a state, by what makes it again."""
     about, made = state.description(), state.rebuild() or {}
-    found: Section = {"init": init or (*state.starts, "random")[0]}
     kind = about["ansatz"]
+    found: Section = {"init": init or (AUTO if kind == "PEPS" else (*state.starts, "random")[0])}
     if kind == "ProductOfStates":
         found |= {"kind": "product_of_states", "init": init or "factors", "sweeps": state.sweeps}
         found["dtype"] = str(np.dtype(state.dtype))

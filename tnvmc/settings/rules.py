@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.ansatz.peps.starts.initial import AUTO
 from tnvmc.backend.process import memory_limit
 from tnvmc.lattice.lattice import follows_row
 from tnvmc.operators.basis import check_magnetisation
@@ -168,7 +169,7 @@ def _of_stages(settings: Settings) -> Iterator[Rule]:
         why = "the first stage is simple update, which begins from a product state; leave it out"
         noise = ansatz.init_noise
         yield noise is not None, "ansatz.init_noise", why, noise
-        other = "init" in ansatz.model_fields_set and ansatz.init != "simple_update"
+        other = "init" in ansatz.model_fields_set and ansatz.init not in (AUTO, "simple_update")
         why = "the first stage starts from simple update; remove one of the two"
         yield other, "ansatz.init", why, ansatz.init
         why = f"{named(ansatz.kind)} has no such start"
@@ -296,7 +297,7 @@ def check_memory(settings: Settings, n_params: int, local_dim: int) -> None:
     D: Any = getattr(state, "D", None)
     if D:
         key, smaller = f"ansatz.D = {D}", "D"
-    if state.kind == "peps" and (state.init == "simple_update" or state.sharing):
+    if state.kind == "peps" and (state.init in (AUTO, "simple_update") or state.sharing):
         shape = build_lattice(settings.lattice).shape
         n_legs = 2 * sum(length > 1 for length in shape)
         padded = math.prod(shape) * local_dim * D**n_legs * np.dtype(float).itemsize

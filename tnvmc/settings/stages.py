@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tnvmc.ansatz.peps.starts.initial import AUTO
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.peps.symmetries import sharing
 from tnvmc.operators.term import Operator
@@ -128,7 +129,8 @@ def default_stages(
         return None
     if not getattr(state, "sharing", False) or state.D is None:
         return None
-    given = {"init", "init_noise"} & state.model_fields_set
+    given = {"init_noise"} & state.model_fields_set
+    given |= {"init"} if state.init != AUTO else set()
     given |= {"n_samples"} & settings.sampler.model_fields_set
     if optimizer.kind != "sr" or given or _OWN_PLAN & optimizer.model_fields_set:
         return None

@@ -9,7 +9,12 @@ import numpy as np
 
 from tnvmc.ansatz.peps.rings import check_bonds
 from tnvmc.ansatz.peps.sharing import SharedTensors, Sharing
-from tnvmc.ansatz.peps.starts.tensors import bond_sizes, mean_energy, pattern_vectors, product_starts
+from tnvmc.ansatz.peps.starts.tensors import (
+    bond_sizes,
+    mean_energy,
+    pattern_vectors,
+    product_starts,
+)
 from tnvmc.lattice.embedding import Bonds, Embedding, embedding
 from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.lattice.permutations import Symmetry, point_group, space_group, translations

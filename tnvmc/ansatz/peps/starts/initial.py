@@ -10,7 +10,7 @@ import numpy as np
 from tnvmc.ansatz.peps.layout import TensorLayout
 from tnvmc.ansatz.peps.sharing import SharedTensors
 from tnvmc.ansatz.peps.starts.simple_update import SimpleUpdateInfo, simple_update
-from tnvmc.ansatz.peps.starts.tensors import noisy, random_positive, pattern_vectors
+from tnvmc.ansatz.peps.starts.tensors import noisy, pattern_vectors, random_positive
 from tnvmc.ansatz.protocol import real_state
 from tnvmc.operators.term import Operator
 
@@ -23,6 +23,10 @@ state."""
 KINDS_OF_SHARED = ("product", "random")
 """The same if tensors are shared.  Simple update turns the bases of bonds as it likes, and tensors
 that were equal are so no longer."""
+
+AUTO = "auto"
+"""The best of the starts of a PEPS after a few steps from each (`tnvmc.vmc.trial`), else the first
+one."""
 
 SHARED_NOISE = 0.1
 """Of the largest entry: five times that of a PEPS that shares nothing, whose start is evolved."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.lattice.embedding import DOWN, LEFT, RIGHT, UP, Bonds, Embedding, embedding
-from tnvmc.lattice.lattice import Lattice
+from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.operators.spin import kron
 from tnvmc.operators.term import Operator
 
@@ -191,7 +191,8 @@ def _lowest_signs(operator: Operator, vectors: Array, up: Array) -> Array:
     site by site while that lowers the energy.
     """
     both = np.stack([up, up * (-1.0) ** np.arange(len(up))])
-    tables, at = [], [[] for _ in range(operator.n_sites)]
+    tables: list[tuple[Patch, Array]] = []
+    at: list[list[int]] = [[] for _ in range(operator.n_sites)]
     for term in operator.terms:
         states = [kron(*pair) for pair in itertools.product(both, repeat=len(term.sites))]
         table = np.array([np.real(x.conj() @ term.matrix @ x) for x in states])
@@ -200,7 +201,7 @@ def _lowest_signs(operator: Operator, vectors: Array, up: Array) -> Array:
         tables.append((term.sites, table.reshape((2,) * len(term.sites))))
 
     def energy(signs: Array, which: Sequence[int]) -> float:
-        return sum(tables[k][1][tuple(signs[list(tables[k][0])])] for k in which)
+        return float(sum(tables[k][1][tuple(signs[list(tables[k][0])])] for k in which))
 
     def descended(signs: Array) -> Array:
         lowered = True
