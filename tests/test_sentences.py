@@ -282,6 +282,15 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("direction_not_finite", {}, "direction not finite"),
     ("sampling_failed", {"reason": "psi vanishes"}, "psi vanishes"),
     (
+        "exchange_fixed",
+        {"pairs": [{"sites": [3, 4], "parity": -1}, {"sites": [6, 7], "parity": 1}]},
+        (
+            "exchanging the two sites of 2 pairs of neighbours, 3 and 4 the first, multiplies psi "
+            "by -1 exactly, which H does not ask for: the start has it, and no step changes it; "
+            'start with ansatz.init_noise = 0.3, or from init = "random"'
+        ),
+    ),
+    (
         "starts_tried",
         {"start": "simple_update", "steps": 8, "tried": [
             {"start": "simple_update", "energy_per_site": -0.39, "error_per_site": 0.002,

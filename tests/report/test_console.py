@@ -111,7 +111,7 @@ def test_the_headline_counts_what_sharing_leaves() -> None:
     shared = complete(validate(given))
     counted = {"symmetries": 8, "n_unshared": 3528}
     assert (
-        "tensors shared by 8 symmetries, 462 parameters (3528 without sharing) from product"
+        "tensors shared by 8 symmetries, 462 parameters (3528 without sharing) from the best of its starts"
         in headline(shared, operator, 462, counted)
     )
 

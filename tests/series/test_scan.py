@@ -69,7 +69,7 @@ def test_each_run_starts_from_the_state_before_it() -> None:
     first, second = series.runs.values()
     assert list(series.runs) == ["h=2", "h=1"]
     assert (first.hamiltonian.h, second.hamiltonian.h) == (2.0, 1.0)
-    assert (first.ansatz.init, first.ansatz.init_noise) == ("simple_update", 0.1)
+    assert (first.ansatz.init, first.ansatz.init_noise) == ("auto", 0.1)
     assert (second.ansatz.init, second.ansatz.init_noise) == ("runs/study/h=2", None)
     assert (first.run.seed, second.run.seed) == (0, 1)
     assert all(run.scan is None for run in series.runs.values())
@@ -78,7 +78,7 @@ def test_each_run_starts_from_the_state_before_it() -> None:
 def test_all_states_share_tensors_as_the_first() -> None:
     runs = expanded("ansatz.D=3", "lattice.shape=[4,4]").runs.values()
     assert [run.ansatz.sharing for run in runs] == [True, True]
-    assert [run.ansatz.init for run in runs] == ["product", "runs/study/h=2"]
+    assert [run.ansatz.init for run in runs] == ["auto", "runs/study/h=2"]
 
 
 def test_equal_steps_hold_both_ends_and_no_rounding() -> None:
@@ -89,7 +89,7 @@ def test_equal_steps_hold_both_ends_and_no_rounding() -> None:
 def test_a_size_starts_afresh_but_for_a_bulk_that_fits() -> None:
     size = ("scan.key=lattice.shape", "scan.values=[[6,6],[8,8]]", "scan.observables=[]")
     assert list(expanded(*size).runs) == ["shape=6x6", "shape=8x8"]
-    assert [run.ansatz.init for run in expanded(*size).runs.values()] == ["simple_update"] * 2
+    assert [run.ansatz.init for run in expanded(*size).runs.values()] == ["auto"] * 2
     bulk = expanded(*size, "ansatz.sharing=true", "ansatz.edge=1").runs.values()
     assert [run.ansatz.init for run in bulk] == ["product", "runs/study/shape=6x6"]
 

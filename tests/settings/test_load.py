@@ -26,7 +26,7 @@ def test_lattice_model_and_D_are_enough() -> None:
     assert settings["lattice"] == {"kind": "square", "shape": [4, 4], "boundary": "open"}
     assert settings["hamiltonian"] == {"model": "heisenberg", "J": 1.0}
     assert settings["ansatz"]["sharing"] is True
-    assert settings["ansatz"]["init"] == "product"
+    assert settings["ansatz"]["init"] == "auto"
     assert settings["measure"]["n_samples"] > settings["sampler"]["n_samples"]
     assert settings["measure"]["chi"] > settings["contraction"]["chi"] >= 3
     assert settings["run"]["out"].endswith("study")

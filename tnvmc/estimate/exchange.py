@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ Array = Any
 _CLOSE = 1e-2
 """Largest distance of a ratio from +-1 that counts as none."""
 
-_FEWEST = 32
+_FEWEST = 16
 """Samples with two different local states on the pair, below which nothing is said."""
 
 
@@ -37,11 +38,16 @@ def fixed_exchanges(operator: Operator, snapshot: Snapshot) -> dict[Patch, int]:
     Cost: a look at all ratios of pairs, and a commutator for each pair that is found.
     """
     configs = np.asarray(to_host(snapshot.configs))
+    if snapshot.weight is None:
+        counted = np.ones(len(configs), bool)
+    else:  # where psi is 0 it has no ratios
+        counted = np.asarray(to_host(snapshot.weight)) > 0
     found: dict[Patch, int] = {}
     for patch, replacement in operator.replacements.items():
         if len(patch) != 2 or patch not in snapshot.ratios:
             continue
-        ratios = _exchanged(configs, patch, replacement.targets, operator.local_dim, snapshot)
+        every = np.asarray(to_host(snapshot.ratios[patch]))[counted]
+        ratios = _exchanged(configs[counted][:, list(patch)], every, replacement.targets)
         if ratios is None or len(ratios) < _FEWEST:
             continue
         for parity in (1, -1):
@@ -52,18 +58,15 @@ def fixed_exchanges(operator: Operator, snapshot: Snapshot) -> dict[Patch, int]:
     return {pair: found[pair] for pair, kept in zip(found, conserved, strict=True) if not kept}
 
 
-def _exchanged(
-    configs: np.ndarray, patch: Patch, targets: np.ndarray, d: int, snapshot: Snapshot
-) -> Array | None:
-    """psi(exchanged) / psi of the samples that are unlike on a pair; None where one is missing."""
-    here = configs[:, list(patch)].astype(np.int64)
-    unlike = here[:, 0] != here[:, 1]
-    code, wanted = here[unlike] @ [d, 1], here[unlike] @ [1, d]
-    hit = targets[code] == wanted[:, None]
+def _exchanged(pairs: np.ndarray, ratios: np.ndarray, targets: np.ndarray) -> Array:
+    """psi(exchanged) / psi of the samples (M, 2) that are unlike; None where one is missing."""
+    d = math.isqrt(len(targets))
+    unlike = pairs[:, 0] != pairs[:, 1]
+    here = pairs[unlike].astype(np.int64)
+    hit = targets[here @ [d, 1]] == (here @ [1, d])[:, None]
     if not hit.any(axis=1).all():
         return None
-    ratios = np.asarray(to_host(snapshot.ratios[patch]))[unlike]
-    return ratios[np.arange(len(ratios)), hit.argmax(axis=1)]
+    return ratios[unlike][np.arange(len(here)), hit.argmax(axis=1)]
 
 
 def _swapped(pair: Patch, n_sites: int) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ import numpy as np
 from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.exchange import fixed_exchanges
 from tnvmc.estimate.observables import off_diagonal_values
 from tnvmc.estimate.reliability import changed_part, closure_threshold, doubts
 from tnvmc.estimate.statistics import Estimate, estimate_samples
@@ -40,6 +41,9 @@ _SHARE_OF_A_RUN, _AT_ONCE = 0.1, 0.05
 _SECONDS = 2e-7  # of diagonalising, for each state and term: twice that of up to 65,536 states
 
 _SIGMA = 1e-6  # of the off-diagonal energy: what counts as the error of an enumeration
+
+_NO_EIGENSTATE = 1e-5
+"""V-score above which a state is no eigenstate.  Those have exchange parities by right: dimers."""
 
 _EXACT_ERROR = 1e-9  # of the largest energy there can be: what rounding may make
 
@@ -84,7 +88,7 @@ def of_samples(found: Measured) -> Iterator[Diagnostic]:
     """Judge an energy by its samples and by the closures of psi.
 
     Codes: measured_energy_not_finite, energy_without_error, those of `estimate.reliability.doubts`,
-    closure_spread_large.
+    exchange_fixed, closure_spread_large.
     """
     seen, measured = found.observation, found.measurement
     chi = chi_of(found.problem.ansatz)
@@ -99,6 +103,10 @@ def of_samples(found: Measured) -> Iterator[Diagnostic]:
         keys = ("measure.n_samples", *([] if chi is None else ["measure.chi"]))
         known = {"effective": measured.effective_samples, "moved": found.neighbours_move_by}
         yield from doubts(seen.energy, seen.info.n_walkers, keys, changed=changed, **known)
+    fixed = fixed_exchanges(found.problem.operator, seen.snapshot)
+    if fixed and measured.v_score > _NO_EIGENSTATE:
+        pairs = [{"sites": list(pair), "parity": parity} for pair, parity in fixed.items()]
+        yield Diagnostic("exchange_fixed", "warning", {"pairs": pairs})
     # A sum over all configurations has no error, but truncated amplitudes are not exact.
     part = seen.off_diagonal_energy
     sigma = _SIGMA * abs(part) if seen.info.exact else measured.energy_error
