@@ -105,7 +105,7 @@ def row(lattice: Json, hamiltonian: Json, sector: int | None) -> Json:
     of_steps = process_time() - began
     plan = MeasurementPlan(settings.measure.n_samples)
     found = judged(measure(run.vmc.method, run.vmc.state, plan), ()).measurement
-    exact = exact_ground_state(operator, "lowest" if sector is None else sector).energy
+    exact = exact_ground_state(operator, "auto" if sector is None else sector).energy
     told = next(d for d in records[0].diagnostics if d.code == "starts_tried")
     return {
         "start": told.values["start"],

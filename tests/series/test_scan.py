@@ -91,7 +91,7 @@ def test_a_size_starts_afresh_but_for_a_bulk_that_fits() -> None:
     assert list(expanded(*size).runs) == ["shape=6x6", "shape=8x8"]
     assert [run.ansatz.init for run in expanded(*size).runs.values()] == ["auto"] * 2
     bulk = expanded(*size, "ansatz.sharing=true", "ansatz.edge=1").runs.values()
-    assert [run.ansatz.init for run in bulk] == ["product", "runs/study/shape=6x6"]
+    assert [run.ansatz.init for run in bulk] == ["auto", "runs/study/shape=6x6"]
 
 
 def test_a_coupling_of_a_term() -> None:

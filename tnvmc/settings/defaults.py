@@ -177,9 +177,9 @@ def _of_ansatz(ansatz: Any, operator: Operator | None) -> dict[str, Any]:
     values: dict[str, Any] = {} if operator is None else {"dtype": default_dtype(operator)}
     dtype = ansatz.dtype or values.get("dtype")
     for key, state in ansatz.factors.items():
-        values[key] = state.model_copy(
-            update=_unset(state, {} if state.is_network else {"dtype": dtype})
-        )
+        own = _unset(state, {} if state.is_network else {"dtype": dtype})
+        own |= {"init": "simple_update"} if state.init == AUTO else {}  # nothing is tried of a part
+        values[key] = state.model_copy(update=own)
     return values
 
 
