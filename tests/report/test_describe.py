@@ -138,3 +138,9 @@ def test_observables_of_an_earlier_step_in_words() -> None:
 def test_an_operator_made_in_python_is_no_model_of_the_same_name() -> None:
     told = describe.facts(changed(python={"own": ["hamiltonian"]}))["model"]
     assert told.startswith("heisenberg (") and "J" not in told
+
+
+@pytest.mark.parametrize(("worth", "told"), [(None, ""), (64.0, ""), (21.3, " (worth 21)")])
+def test_weighted_samples_are_worth_less(worth: float | None, told: str) -> None:
+    found = {"n_samples": 64, "effective_samples": worth}
+    assert list(describe.measured_numbers(found, ["n_samples"])) == [("samples", "64" + told)]

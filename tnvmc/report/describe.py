@@ -41,11 +41,13 @@ DRAWS = ("tau", "r_hat", "acceptance", "closure_spread")
 
 def measured_numbers(result: Json, keys: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield names and values of numbers in result.json; what is not known is left out."""
+    worth, drawn = result.get("effective_samples"), result.get("n_samples") or 0
     kinds = result.get("acceptance_by_move") or {}
     by_move = ", ".join(f"{kind.replace('_', ' ')} {share:.3f}" for kind, share in kinds.items())
     more = {
         "n_parameters": parameters_text(result),
         "acceptance": f" ({by_move})" if len(kinds) > 1 else "",
+        "n_samples": f" (worth {worth:.0f})" if worth and worth < 0.999 * drawn else "",
     }
     for key in keys:
         if result.get(key) is not None:

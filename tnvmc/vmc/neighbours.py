@@ -39,8 +39,7 @@ is off by 7 and 8 % of what the mean is off by, in the root mean square."""
 
 _ROUNDING = 1e-12  # relative, between two sums of the same local energies
 
-_FEWER, SHARE = 4, 0.2
-"""Samples of a measurement over those of the second look, and the effective part of these."""
+_FEWER, SHARE = 4, 0.2  # samples over those of the second look; the effective part of these
 
 _BURN = 10  # sweeps of direct draws from |psi|^2, to a power of it
 
