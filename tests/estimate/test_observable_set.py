@@ -140,3 +140,12 @@ def test_equivalent_values_are_one_with_the_error_of_their_mean(
     # What is a mean over all bonds or sites already stays.
     for kind, mean in plain["averages"]["bonds"].items():
         assert even["averages"]["bonds"][kind] == mean
+
+
+def test_a_state_without_symmetries_has_none() -> None:
+    pytest.importorskip("flax")
+    from tnvmc import RBM, FlaxAnsatz
+
+    lattice = square(2, 2)
+    network = FlaxAnsatz(lattice, lambda rngs: RBM(lattice, alpha=1, rngs=rngs))
+    assert (PEPS(lattice, 2).kept_by, Jastrow(lattice).kept_by, network.kept_by) == ((), (), ())

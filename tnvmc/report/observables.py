@@ -37,10 +37,10 @@ class Observed:
         if not math.isfinite(self.mean):
             return "not finite"
         if math.isfinite(self.error) or self.extremes is None:
-            return _written(self.mean, self.error)
+            return written(self.mean, self.error)
         error = max(error for _, error in self.extremes)
         if error <= _NOTHING:
-            return _written(self.mean, 0.0)
+            return written(self.mean, 0.0)
         return fixed(
             self.mean, max(0, 1 - math.floor(math.log10(error))) if error < math.inf else 5
         )
@@ -50,14 +50,14 @@ class Observed:
         """Where it was measured, or between which values it lies."""
         if self.extremes is None or not math.isfinite(self.mean):
             return self.where
-        low, high = (_written(*each) for each in self.extremes)
+        low, high = (written(*each) for each in self.extremes)
         return f"on average, {f'from {low} to {high}' if low != high else f'all {low}'}{self.where}"
 
 
 Extreme = tuple[float, float]
 
 
-def _written(mean: float, error: float) -> str:
+def written(mean: float, error: float) -> str:
     """Write a number with its error; "0" where it vanishes but for rounding, no error either."""
     if abs(mean) < _NOTHING and not error > _NOTHING:
         return "0"

@@ -21,13 +21,6 @@ Json = Mapping[str, Any]
 DOUBTS = {"walkers_disagree", "few_walkers", "heavy_tail", "few_effective_samples"}
 """Codes of a measurement whose samples may be worth less than they look."""
 
-_OF_MEASUREMENT = {
-    "above_reference", "below_reference", "closure_spread_large", "energy_without_error",
-    "few_configurations", "few_effective_samples", "few_walkers", "heavy_tail",
-    "measured_energy_not_finite", "walkers_disagree",
-}  # fmt: skip
-"""Codes of a measurement that results of earlier versions hold with their convergence alone."""
-
 APART = 4.0
 """Errors of both, that a sampled energy may lie off: chance does it once in 16 000 times."""
 
@@ -119,16 +112,6 @@ def verdict(found: Sequence[Diagnostic]) -> Diagnostic:
 def to_heed(found: Sequence[Diagnostic]) -> list[Diagnostic]:
     """Give those beside a verdict that are not good, but for what it has told in full."""
     return [each for each in found if each.status != "good" and each.code not in _ASIDE]
-
-
-def of_measurement(result: Json) -> list[Json]:
-    """Give what a result.json says of its measurement, wherever earlier versions have put it."""
-    measured = list(result.get("diagnostics") or ())
-    told = {found["code"] for found in measured}
-    later = (result.get("convergence") or {}).get("diagnostics") or ()
-    return measured + [
-        found for found in later if found["code"] in _OF_MEASUREMENT and found["code"] not in told
-    ]
 
 
 def sigma(result: Json) -> float:

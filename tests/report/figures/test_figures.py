@@ -292,8 +292,8 @@ def test_the_path_takes_the_middle_of_an_edge_that_the_title_names(kind: str) ->
 
 def test_bonds_around_a_boundary_are_stubs_and_long_ones_are_counted() -> None:
     def pieces(sites: list[int], shape: tuple[int, int], boundary: str) -> Any:
-        xy = square(*shape).positions().astype(float)
-        return _pieces(sites, Places(xy, shape, boundary, True))
+        lattice = square(*shape, boundary)
+        return _pieces(sites, Places(lattice.positions().astype(float), shape, True, lattice))
 
     assert pieces([0, 3], (4, 4), "open") == []
     stubs = pieces([0, 3], (4, 4), "cylinder")

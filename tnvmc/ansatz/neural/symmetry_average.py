@@ -45,7 +45,7 @@ class SymmetryAverage:
         self.group = group
         self.local_dim, self.densities = local_dim, densities
         self.places = np.array([g.sites for g in elements]).reshape(-1, n_sites)
-        self.inverts = np.array([bool(g.inverts) for g in elements])
+        self.inverts = np.array([g.inverts for g in elements], dtype=bool)
         self.characters = np.array([float(g.character) for g in elements])
         self.signs = None if signs is None else np.asarray(signs)
         wrong = self.signs is not None and (

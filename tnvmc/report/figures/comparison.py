@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tnvmc.report.figures import style
-from tnvmc.report.figures.history import History, draw_histories, histories_of, running_median
+from tnvmc.report.figures.history import History, draw_histories, histories_of
 from tnvmc.shown import short
 from tnvmc.storage.run_files import Run
 
@@ -32,22 +32,13 @@ def draw_comparison(runs: Sequence[Run]) -> Mapping[str, Any]:
 
 
 def _variances(histories: Sequence[History], results: Mapping[str, Any]) -> Any:
-    """Final energies against final variances, on the way that the steps took there."""
-    figure = style.new_figure(6.4, 4.6)
+    """Final energies against final variances."""
+    figure = style.new_figure(6.4, 4.0)
     axes = figure.subplots()
     for number, history in enumerate(histories):
-        colour = style.line(number)["color"]
-        x = running_median(history.of("variance")[history.kept] / history.n_sites)
-        energy = running_median(history.energy[history.kept])
-        gone = history.is_absurd(energy) | style.absurd(x)
-        x, energy = style.without(x, gone), style.without(energy, gone)
-        axes.plot(x, history.distance(energy), color=colour, lw=1.0, alpha=0.45)
         if history.measured and (variance := results[history.label].get("variance")):
-            look = {"color": colour, "fmt": "o", "ms": 6, "capsize": 2, "label": history.label}
-            axes.errorbar(variance / history.n_sites, *history.end, zorder=5, **look)
-        if gone.any():
-            label = f"steps beyond the axes: {gone.sum()}"
-            axes.plot([], [], "^", color=colour, label=label)
+            look = {"color": style.line(number)["color"], "fmt": "o", "ms": 6, "capsize": 2}
+            axes.errorbar(variance / history.n_sites, *history.end, label=history.label, **look)
     style.grid(axes)
     style.logarithmic(axes, "x")
     if histories[0].exact:

@@ -294,7 +294,7 @@ _MANY = 10.0  # ratio of the longest to the shortest history from which the axis
 _DECIMALS = 9  # of energies per site: what is beyond is rounding of a diagonalisation
 
 
-def running_median(values: np.ndarray) -> np.ndarray:
+def _running_median(values: np.ndarray) -> np.ndarray:
     """Give the median of each value with its neighbours, in a 25th of all."""
     half = len(values) // 50
     padded = np.pad(values, half, mode="reflect") if half else values
@@ -327,7 +327,7 @@ def _distance(axes: Any, curves: Sequence[Curve]) -> None:
         off = style.without(far, gone)
         if curve.name is not None:  # a running median before the steps
             axes.plot(x, off, **curve.line, lw=0.8, alpha=0.22)
-            middle = running_median(energy)
+            middle = _running_median(energy)
             off = history.distance(style.without(middle, history.is_absurd(middle)))
         axes.plot(x, off, **curve.line, label=curve.name or "each step")
         if curve.name is None:

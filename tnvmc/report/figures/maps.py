@@ -10,8 +10,8 @@ import numpy as np
 from tnvmc.lattice.lattice import nearest_images
 from tnvmc.report.figures import places as on_lattice
 from tnvmc.report.figures import style
-from tnvmc.report.figures.places import Places, around, clear, coloured, places_of
-from tnvmc.shown import with_error
+from tnvmc.report.figures.places import Places, clear, coloured, places_of
+from tnvmc.report.observables import written
 from tnvmc.storage.run_files import Json, Run, as_array
 
 _FIELDS = {
@@ -117,26 +117,18 @@ def _pieces(sites: Sequence[int], places: Places) -> list[Points]:
     """Polylines (x, y) of a bond: one, two stubs around a boundary, or none for a long one."""
     (x, y), (to_x, to_y) = ((float(x), float(y)) for x, y in places.xy[list(sites)])
     right, down = to_x - x, to_y - y
-    if places.listed:
+    if places.lattice is None:
         return [[(x, y), (to_x, to_y)]]
-    if places.lattice is not None:
-        step = np.array([down, right])
-        short_down, short_right = map(float, nearest_images(step, places.lattice))
-        is_long = np.hypot(short_right, short_down) > _NEIGHBOURS
-    else:
-        (n_rows, n_columns), (across, downwards) = places.shape, places.wraps
-        if n_rows == 1 and abs(right) == 2:
-            middle, radius = (x + to_x) / 2, abs(right) / 2
-            angles = np.linspace(0, np.pi, 24)
-            return [[(middle - radius * np.cos(t), -0.45 * np.sin(t)) for t in angles]]
-        short_right = float(around(right, n_columns, across))
-        short_down = float(around(down, n_rows, downwards))
-        is_long = max(abs(short_right), abs(short_down)) > 1
-    if is_long:
+    if places.shape[0] == 1 and abs(right) == 2:
+        middle, radius = (x + to_x) / 2, abs(right) / 2
+        angles = np.linspace(0, np.pi, 24)
+        return [[(middle - radius * np.cos(t), -0.45 * np.sin(t)) for t in angles]]
+    near_y, near_x = map(float, nearest_images(np.array([down, right]), places.lattice))
+    if np.hypot(near_x, near_y) > _NEIGHBOURS:
         return []
-    if np.allclose((short_right, short_down), (right, down)):
+    if np.hypot(right, down) <= _NEIGHBOURS:
         return [[(x, y), (to_x, to_y)]]
-    half = 0.55 * short_right, 0.55 * short_down
+    half = 0.55 * near_x, 0.55 * near_y
     return [[(x, y), (x + half[0], y + half[1])], [(to_x, to_y), (to_x - half[0], to_y - half[1])]]
 
 
@@ -155,7 +147,8 @@ def _sites(axes: Any, observables: Json, places: Places, unit: float) -> None:
     if name is None:
         axes.scatter(*places.xy.T, color="white", **look)
         return
-    mean, error = as_array(measured[name]["mean"]), as_array(measured[name]["error"])
+    mean, error = (as_array(measured[name][key]) for key in ("mean", "error"))
+    mean, error = (np.where(np.abs(x) < style.ROUNDING, 0.0, x) for x in (mean, error))
     largest = on_lattice.symmetric(mean, error)
     lowest, largest = (0.0, 1.0) if name == "n" else (-largest, largest)
     chosen = colormaps[style.DENSITY if name == "n" else style.DIVERGING]
@@ -168,7 +161,7 @@ def _sites(axes: Any, observables: Json, places: Places, unit: float) -> None:
         off = (0.5 * diameter + 1.5) * np.sqrt(0.5)
         for xy, *value in zip(places.xy, mean, error, strict=True):
             axes.annotate(
-                with_error(*value).replace("-", "−"), xy, xytext=(off, -off), fontsize=6.5,
+                written(*value).replace("-", "−"), xy, xytext=(off, -off), fontsize=6.5,
                 textcoords="offset points", va="top", zorder=3,
                 path_effects=[withStroke(linewidth=2, foreground="white")],
             )  # fmt: skip

@@ -25,13 +25,12 @@ LEAST_SCALE = 8.0
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Positions of the sites in a picture, and how a boundary wraps."""
+    """Positions of the sites in a picture."""
 
     xy: np.ndarray  #: (N, 2), as the coordinates of the files
     shape: tuple[int, int]
-    boundary: str
     on_grid: bool  #: at the points of a square grid, row 0 on top
-    lattice: Lattice | None = None  #: of sites elsewhere, by its name; row 0 on top too
+    lattice: Lattice | None = None  #: row 0 on top; None for a list of bonds, whose y points up
 
     @property
     def spacing(self) -> float:
@@ -52,14 +51,9 @@ class Places:
         return float(72 / axes.figure.dpi * 0.8 * min(box.width / width, box.height / height))
 
     @property
-    def wraps(self) -> tuple[bool, bool]:
-        """Whether rows and columns are rings."""
-        return self.boundary != "open", self.boundary == "periodic"
-
-    @property
     def listed(self) -> bool:
         """Whether the sites are those of a list of bonds, whose y points up."""
-        return not self.on_grid and self.lattice is None
+        return self.lattice is None
 
     def centre(self) -> int:
         """The site nearest to the middle; of equally near ones on a grid the lower right."""
@@ -71,13 +65,9 @@ class Places:
 
     def distances(self, site: int) -> np.ndarray:
         """How far each site lies from one, the shorter way round on a grid: (N,)."""
-        offset = self.xy - self.xy[site]
         if self.lattice is not None:
             return np.asarray(self.lattice.distances()[site])
-        if self.on_grid:
-            for axis, (wraps, length) in enumerate(zip(self.wraps, self.shape[::-1], strict=True)):
-                offset[:, axis] = around(offset[:, axis], length, wraps)
-        return np.asarray(np.linalg.norm(offset, axis=1))
+        return np.asarray(np.linalg.norm(self.xy - self.xy[site], axis=1))
 
     def show(self, axes: Any) -> None:
         """Set the limits of axes that show the lattice, without ticks."""
@@ -99,17 +89,10 @@ def places_of(run: Run) -> Places:
         why = "the list of bonds has no coordinates (lattice.coordinates)"
         raise Lacking(f"{why}, so distances are not known")
     xy, boundary = as_array(given), str(held.get("boundary", "open"))
-    on_grid, made = np.array_equal(xy, grid), GRIDS.get(str(held.get("lattice")))
-    lattice = None if on_grid or made is None else made(*run.shape, boundary)
-    return Places(xy, run.shape, boundary, on_grid, lattice)
-
-
-def around(offset: Any, length: int, wraps: bool) -> Any:
-    """Offsets (of any shape) the shorter way round."""
-    if not wraps or length <= 2:
-        return offset
-    far = 2 * np.abs(offset) > length
-    return np.where(far, offset - length * np.sign(offset), offset)[()]
+    on_grid = np.array_equal(xy, grid)
+    made = GRIDS.get("square" if on_grid else str(held.get("lattice")))
+    lattice = None if made is None else made(*run.shape, boundary)
+    return Places(xy, run.shape, on_grid, lattice)
 
 
 def clear(mean: Any, error: Any) -> np.ndarray:
