@@ -280,6 +280,8 @@ def _lowest_sector(operator: Operator, smallest: Basis) -> Basis:
         seen = [(level.energy, level.residual if look else 0.0) for level in found]
         least = min(map(sum, seen)) + _SAME * energy_bound(operator)
         every = [s for s, (energy, off) in zip(every, seen, strict=True) if energy - off <= least]
+        if len(every) == 1:
+            break
     return every[0]
 
 
