@@ -12,15 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tnvmc.estimate.statistics import (
-    Estimate,
-    binning,
-    difference,
-    estimate,
-    exact_estimate,
-    of_many,
-    v_score,
-)
+from tnvmc.estimate.statistics import Estimate, binning, estimate, exact_estimate, of_many, v_score
 
 
 def ar1(n_draws: int, n_walkers: int, rho: float, seed: int, repeats: int = 1) -> np.ndarray:
@@ -199,14 +191,6 @@ def test_any_shape_and_any_ties(values: np.ndarray) -> None:
     assert math.isfinite(found.error) == (values.size > 1)
     unmeasured = values.shape[0] < 2 or (values.shape[0] < 4 and values.shape[1] == 1)
     assert math.isnan(found.r_hat) == unmeasured
-
-
-def test_difference_knows_what_is_shared() -> None:
-    rng = np.random.default_rng(15)
-    shared, a, b = rng.normal(size=(3, 64, 32))
-    found = difference(10 * shared + 0.1 * a + 0.5, 10 * shared + 0.1 * b)
-    assert found.mean == pytest.approx(0.5, abs=5 * found.error)
-    assert found.error == pytest.approx(0.1 * math.sqrt(2 / 2048), rel=0.25)
 
 
 def test_v_score() -> None:

@@ -290,14 +290,6 @@ def _shares(weight: np.ndarray, n_values: int) -> np.ndarray:
     return np.asarray(scaled / scaled.sum())
 
 
-def difference(first: Array, second: Array, n_walkers: int = 1) -> Estimate:
-    """Estimate <first> - <second> of two quantities of the same samples.
-
-    Fluctuations that they share cancel, which the errors of two estimates cannot know.
-    """
-    return estimate(_series(first, n_walkers) - _series(second, n_walkers), n_walkers)
-
-
 def of_many(sigmas: float, n: int) -> float:
     """Give the errors beyond which the largest of n values of nothing but noise lies as seldom as a
     single one beyond `sigmas`: 2 become 3.0 for 16 values and 3.7 for 200 (Bonferroni).

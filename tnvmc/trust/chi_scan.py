@@ -16,7 +16,7 @@ from tnvmc.backend.arguments import is_listed, whole
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.observables import local_energy
-from tnvmc.estimate.statistics import difference, effective_samples, estimate
+from tnvmc.estimate.statistics import effective_samples, estimate
 from tnvmc.sampling.workers import measure_configs
 from tnvmc.shown import Shown, Table, drawn, fixed, signed, with_error
 from tnvmc.storage.identity import kind_in
@@ -257,7 +257,7 @@ def chi_points(
         worth = float(weights[chi].size)
         if not exact:
             here = estimate(series[chi], n_walkers)
-            apart = difference(series[chi], series[largest], n_walkers)
+            apart = estimate(series[chi] - series[largest], n_walkers)  # what they share cancels
             energy, gap, errors = here.mean, apart.mean, (here.error, apart.error)
             worth = effective_samples(weights[chi])
         spread = measured[chi].closure_spread

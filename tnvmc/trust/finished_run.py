@@ -89,14 +89,11 @@ _ASIDE = _UNCHECKED | {"double_layer_left_out"}
 
 
 def verdict(found: Sequence[Diagnostic]) -> Diagnostic:
-    """Sum up diagnostics: what a result is converged in and what not, and how many warnings stand.
-
-    Code verdict; "converged", "short", "undecided" and "unchecked" are lists of "chi", "samples",
-    "steps", "D", each of which is in one of them or in none.
+    """Sum up diagnostics (code verdict): in what a result is converged and in what not, of "chi",
+    "samples", "steps" and "D", and how many warnings and errors stand.
     """
-    lists: dict[str, list[str]] = {
-        key: [] for key in ("converged", "short", "undecided", "unchecked")
-    }
+    keys = ("converged", "short", "undecided", "unchecked")
+    lists: dict[str, list[str]] = {key: [] for key in keys}
     for axis, codes in _CHECKS.items():
         for each in found:
             if each.code.startswith(codes):

@@ -59,11 +59,9 @@ class StepRecord(Result):
         ]
         more = (
             "n_samples", "chi", "learning_rate", "step_norm", "acceptance", "tau", "r_hat",
-            "effective_samples",
-            "closure_spread", "power",
+            "effective_samples", "closure_spread", "power", "seconds",
         )  # fmt: skip
         rows += _known(self, more)
-        rows.append(("seconds", f"{self.seconds:.3g}", ""))
         title = f"step {self.step + 1}{', undone' if self.undone else ''}"
         return Table(title, ("", "", ""), rows, self.diagnostics)
 

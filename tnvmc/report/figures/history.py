@@ -184,7 +184,7 @@ class Panel:
             bottom = History.resolved(histories) if self.of_distance else None
             style.logarithmic_or_rounding(axes, values.astype(float), self.floor, bottom)
         style.legend(axes)
-        style.whole_steps(axes, against)
+        axes.xaxis.get_major_locator().set_params(integer=against == "step")
 
 
 def draw_histories(name: str, histories: Sequence[History], against: str | None = None) -> Any:

@@ -25,15 +25,11 @@ def structure_factor(run: Run) -> Any:
     not alike on an open patch. A chain gets a curve against q.
     """
     factor, label, q = _measured(run)
-    if _is_chain(factor, q):
-        figure = style.new_figure()
-        _along(figure.subplots(), q, factor, label)
-        return figure
     corners = _corners(factor, q)
     path = _path(q, corners)
-    if not path:
+    if not path or _is_chain(factor, q):
         figure = style.new_figure(4.6, 3.7, "compressed")
-        _zone(figure.subplots(), factor, label, q)
+        draw_structure_factor(figure.subplots(), run)
         return figure
     figure = style.new_figure(8.8, 3.7, "compressed")
     figure.get_layout_engine().set(w_pad=0.12)  # between the colour bar and the curve

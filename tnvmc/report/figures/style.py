@@ -73,12 +73,6 @@ def grid(axes: Any, axis: str = "both") -> None:
     axes.set_axisbelow(True)
 
 
-def whole_steps(axes: Any, against: str) -> None:
-    """Put ticks at whole numbers, where an axis has steps and is not logarithmic."""
-    if against == "step" and axes.get_xscale() == "linear":
-        axes.xaxis.get_major_locator().set_params(integer=True)
-
-
 def legend(axes: Any, **options: Any) -> None:
     """Explain what has a label, where anything has."""
     if axes.get_legend_handles_labels()[0]:
