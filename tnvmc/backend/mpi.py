@@ -40,8 +40,7 @@ from tnvmc.backend.process import (
 )
 from tnvmc.backend.progress import Terminated, uninterrupted
 
-PATIENCE = 20.0
-"""Seconds after which a rank tells that it waits for others to make the call that it makes."""
+PATIENCE = 20.0  # seconds after which a rank tells that it waits for others to make its call
 
 PIECE = 2**28
 """Most bytes of an array in one message: counts of some MPI have 32 bits."""

@@ -30,11 +30,8 @@ from tnvmc.vmc.orthogonal import LowerState, Overlap
 DIAGONALISED = 2**16
 """Largest sector that is diagonalised to judge an energy: a second or two, once for an operator."""
 
-_ALL_OF = 4
-"""States of all other sectors that are diagonalised, over those of the largest: 18 spins."""
-
-_CLUSTER = 4096
-"""Most states of a cluster that stands for a lattice: 12 spins."""
+_ALL_OF = 4  # times the largest sector: states of all others that are diagonalised (18 spins)
+_CLUSTER = 4096  # most states of a cluster that stands for a lattice: 12 spins
 
 DIAGONALISED_AT_ONCE = 400_000
 """Largest sector whose ground state is computed for comparison: a few seconds."""
