@@ -21,6 +21,7 @@ from tests.run_files import read_history
 from tnvmc.app import run as session
 from tnvmc.app.cli import main
 from tnvmc.app.command_line import warning_line
+from tnvmc.backend.arguments import ArgumentWarning
 from tnvmc.estimate.diagnostic import Diagnostic, UnreliableWarning
 from tnvmc.report.plots import energy_picture
 from tnvmc.report.show import describe
@@ -264,6 +265,16 @@ def test_energies_whose_squares_are_no_numbers(
     assert f"warning: {sentence(doubt)}" in shown
     assert main(["show", "huge"]) == 0
     assert max(map(len, capsys.readouterr().out.splitlines())) < 200
+
+
+@pytest.mark.whole
+def test_samples_of_a_stage_that_are_rounded_up_are_told(file: Path) -> None:
+    with file.open("a") as text:
+        text.write("[[stage]]\nD = 2\nsteps = 1\n[[stage]]\nD = 2\nsteps = 1\nn_samples = 10\n")
+    file.write_text(file.read_text().replace("[optimizer]\nsteps = 6\n", ""))
+    with pytest.warns(ArgumentWarning) as seen:
+        assert main(["run", "study.toml"]) == 0
+    assert [str(each.message).split(" are")[0] for each in seen] == ["sampler.n_samples = 10: 12"]
 
 
 def test_enumeration_runs_on_the_same_path(file: Path) -> None:

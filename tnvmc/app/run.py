@@ -17,7 +17,7 @@ from tnvmc.backend.process import in_use, launched
 from tnvmc.backend.progress import uninterrupted
 from tnvmc.report.console import RunConsole, embedding_text, headline, nothing_to_do, stage_line
 from tnvmc.report.live import told_in_logs, working
-from tnvmc.settings.build import build_ansatz, chi_to_measure
+from tnvmc.settings.build import build_ansatz, build_sampler, chi_to_measure
 from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.defaults import load, load_in_place
 from tnvmc.settings.load import with_out
@@ -42,7 +42,6 @@ from tnvmc.storage.run_folder import (
     require_settings,
 )
 from tnvmc.trust.reference import Reference
-from tnvmc.vmc.core import controlled
 from tnvmc.vmc.measurement import measure
 from tnvmc.vmc.results import StepRecord
 
@@ -194,7 +193,9 @@ def _introduce(run: StagedRun, console: RunConsole, told: Sequence[str]) -> None
     """Say what the run is, once nothing can refuse it any more."""
     for text in told:
         console.say(text)
-    controlled(run.vmc.method, run.vmc.state).sampler.warn_if_rounded("sampler.n_samples")
+    for own in (stage.settings for stage in run.stages):
+        if own.sampler.n_samples != "auto":
+            build_sampler(own, run.operator).warn_if_rounded("sampler.n_samples")
 
 
 def _carry_on(

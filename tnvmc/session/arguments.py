@@ -71,8 +71,7 @@ def check_parts(operator: Any, **parts: Any) -> None:
         method, example = _PARTS[name]
         if isinstance(value, type):
             raise refuse("VMC", name, value, example, f"make one: {name}={value.__name__}(...)")
-        needed = value is not None or name == "ansatz"
-        if needed and not hasattr(value, method):
+        if (value is not None or name == "ansatz") and not hasattr(value, method):
             raise refuse("VMC", name, value, example, _CALL)
     require_operator("VMC", "operator", operator)
 
