@@ -188,6 +188,7 @@ def _label(line: str) -> str:
     """What does not depend on numbers: the words before the first one, up to a colon."""
     before = _NUMBER.split(line, maxsplit=1)[0].split(":")[0].split("/")[0]
     before = re.sub(r"--+", "--", before)  # the rule of a table is as wide as its numbers
+    before = re.sub(r"^converged in .*", "verdict", before)
     return re.sub(r"^(QMC|exact)$", "reference", " ".join(before.split()))
 
 
