@@ -25,6 +25,7 @@ def draw_comparison(runs: Sequence[Run]) -> Mapping[str, Any]:
         if histories:
             name = "relative_error" if all(each.exact for each in histories) else "energy"
             figures[name] = draw_histories(name, histories)
+        if histories and any(result.get("variance") for result in results.values()):
             figures["variance"] = _variances(histories, results)
         if any(scores.values()):
             figures["v_score"] = _v_scores(scores)
