@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tnvmc import PEPS, VMC, Enumerate, StopAfter, StopOnPlateau, heisenberg, square
+from tnvmc.session.arguments import as_callbacks
 from tnvmc.vmc.results import StepRecord
 
 OPERATOR = heisenberg(square(2, 2))
@@ -97,3 +98,9 @@ def test_windows_and_times_that_cannot_be() -> None:
         StopOnPlateau(1)
     with pytest.raises(ValueError, match="seconds must be above 0"):
         StopAfter(0)
+
+
+def test_a_class_is_no_callback() -> None:
+    """Called with the record of a step, it would make a callback and stop nothing."""
+    with pytest.raises(TypeError, match="the class StopOnPlateau"):
+        as_callbacks(StopOnPlateau)

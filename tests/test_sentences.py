@@ -165,7 +165,7 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
      "steps, another kind of ansatz or another start")),
     ("signs_raise_energy", {"part": 3.34},
      ("matrix elements of H between configurations raise the energy, by 3.3e0 in all, where other signs of psi would "
-     "lower it; give psi signs (ansatz.marshall = true for an antiferromagnet; output or dtype complex), or another start")),
+     "lower it; give psi signs (ansatz.marshall = true for an antiferromagnet; output or dtype complex), more steps or another start")),
     ("local_energies_exploded", EXPLODED,
      ("local energies exploded in step 2, step 4: up to 6.4e7 per site, over 100 times the measured "
      "one: psi nearly vanishes on configurations that were visited; start from another ansatz.init "

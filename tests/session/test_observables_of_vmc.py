@@ -162,3 +162,15 @@ def test_operators_of_other_states_a_site_are_refused(vmc: VMC) -> None:
     three = Operator.from_products(OPERATOR.lattice, [("Sz Sz", "nearest")], local_dim=3)
     with pytest.raises(ValueError, match="local_dim=2"):
         measure_observables(vmc, operators=three)
+
+
+def test_a_pair_that_two_kinds_of_bonds_join_is_of_both() -> None:
+    """Its energy is that of both, and belongs into the mean of neither."""
+    lattice = from_bonds(4, {"x": [(0, 1), (2, 3)], "z": [(1, 2), (0, 1)]})
+    terms = [("X X", "x", -1.0), ("Z Z", "z", -0.5), ("X", "all", -0.3)]
+    vmc = VMC(Operator.from_products(lattice, terms), PEPS(lattice, 2), Enumerate(threads=1))
+    found = measure_observables(vmc)
+    kinds = {tuple(bond["sites"]): bond["kind"] for bond in found["bonds"]}
+    assert kinds == {(0, 1): "x, z", (1, 2): "z", (2, 3): "x"}
+    (other,) = (bond["mean"] for bond in found["bonds"] if bond["kind"] == "z")
+    assert found["averages"]["bonds"]["z"]["mean"] == other

@@ -143,8 +143,10 @@ class ObservableSet:
 
     @cached_property
     def _pairs(self) -> list[tuple[int, Patch, str]]:
-        """Of the terms of the energy on two sites: which term, its sites, and the kind of bond."""
-        kinds = {bond: kind for kind, bonds in self.lattice.bonds.items() for bond in bonds}
+        """Of the terms of the energy on two sites: which term, its sites, and its kinds of bond."""
+        kinds: dict[Patch, str] = {}
+        for kind, bonds in self.lattice.bonds.items():
+            kinds |= {b: f"{kinds[b]}, {kind}" if b in kinds else kind for b in bonds}
         sites = [term.sites for term in energy_terms(self.operator).terms]
         return [(k, s, kinds.get(s, "pair")) for k, s in enumerate(sites) if len(s) == 2]
 

@@ -75,6 +75,16 @@ def is_symmetric(operator: Operator, group: SymmetryGroup) -> bool:
     return all(which_commute(operator, group.elements))
 
 
+def require_symmetric(where: str, operator: Operator, group: SymmetryGroup) -> None:
+    """Raise NotSymmetric, for a state that is summed over a group, where an operator lacks it."""
+    if not is_symmetric(operator, group):
+        lost = sum(not kept for kept in which_commute(operator, group.elements))
+        raise NotSymmetric(
+            f"{where}: its group has {len(group)} elements, and {operator.name} changes under "
+            f"{lost} of them; make it by tnvmc.symmetry_group(hamiltonian, [...])"
+        )
+
+
 def which_commute(
     operator: Operator, elements: Sequence[Symmetry], conjugate: bool = False
 ) -> list[bool]:

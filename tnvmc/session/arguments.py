@@ -272,7 +272,7 @@ def as_callbacks(given: Any) -> tuple[Callable[[Any], object], ...]:
     """Give the callbacks of a run: one, several or none; TypeError for what cannot be called."""
     found = () if given is None else as_tuple(given)
     for each in found:
-        if not callable(each):
+        if not callable(each) or inspect.isclass(each):
             example = "a function of the record of a step, or a list of such functions"
             raise refuse("VMC.run", "callback", each, example, "progress=True shows progress")
     return found

@@ -44,6 +44,7 @@ from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace, is_cupy
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
 from tnvmc.lattice.permutations import SymmetryGroup
+from tnvmc.operators.symmetry import require_symmetric
 from tnvmc.operators.term import Operator
 from tnvmc.storage.identity import plain
 
@@ -158,6 +159,12 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
         if holomorphic:
             check_holomorphic(self.functional, lambda theta, x: self._signed_log(theta, x)[1])
         self.exact_draws = True if can_draw else None
+
+    def for_operator(self, operator: Any) -> Any:
+        """Give itself, for an operator that has the symmetries of the average."""
+        if self.averaging.group is not None:
+            require_symmetric("FlaxAnsatz", operator, self.averaging.group)
+        return self
 
     def random(self, seed: int = 0) -> np.ndarray:
         """Give theta (P,), on the host, as the module initialises itself."""

@@ -31,6 +31,7 @@ from tnvmc.backend.arguments import one_of, refuse
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.lattice.permutations import SymmetryGroup
+from tnvmc.operators.symmetry import require_symmetric
 
 Array = Any
 
@@ -142,7 +143,8 @@ class Symmetrised(Ansatz):
         return {**inner, "ansatz": "Symmetrised", "of": inner["ansatz"], "symmetrised": about}
 
     def for_operator(self, operator: Any) -> Symmetrised:
-        """Give the sum of what the inner state is for an operator."""
+        """Give the sum of what the inner state is for an operator, which must have the group."""
+        require_symmetric("Symmetrised", operator, self.group)
         inner = self.ansatz.for_operator(operator)
         return self if inner is self.ansatz else Symmetrised(inner, self.group, self.reweight)
 
