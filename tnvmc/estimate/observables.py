@@ -293,12 +293,7 @@ def off_diagonal_values(operator: Operator, snapshot: Snapshot, local: Array) ->
     """Give E_loc(s) - <s|H|s>, (M,) real: what elements of H between two configurations make.
 
     That is exchange, flips in a transverse field, drives of atoms.  A constant in H is no part of
-    it, and what psi = 0 leaves is 0.
-
-    Args:
-        operator: H.
-        snapshot: samples, with their weights if they have any.
-        local: (M,) their local energies.
+    it, and what psi = 0 leaves is 0.  `local` (M,) are the local energies of the snapshot.
     """
     xp = array_namespace(snapshot.configs)
     part = xp.real(local) - operator.diagonal(snapshot.configs)

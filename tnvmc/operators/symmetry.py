@@ -75,13 +75,15 @@ def is_symmetric(operator: Operator, group: SymmetryGroup) -> bool:
     return all(which_commute(operator, group.elements))
 
 
-def require_symmetric(where: str, operator: Operator, group: SymmetryGroup) -> None:
-    """Raise NotSymmetric, for a state that is summed over a group, where an operator lacks it."""
-    if not is_symmetric(operator, group):
-        lost = sum(not kept for kept in which_commute(operator, group.elements))
+def require_symmetric(
+    what: str, operator: Operator, elements: Sequence[Symmetry], make: str
+) -> None:
+    """Raise NotSymmetric where a Hamiltonian lacks symmetries that a state is made with."""
+    lost = sum(not kept for kept in which_commute(operator, elements))
+    if lost:
         raise NotSymmetric(
-            f"{where}: its group has {len(group)} elements, and {operator.name} changes under "
-            f"{lost} of them; make it by tnvmc.symmetry_group(hamiltonian, [...])"
+            f"{what} has {len(elements)} symmetries, and {operator.name} lacks {lost} of them; "
+            f"make it for this Hamiltonian, by tnvmc.{make}"
         )
 
 

@@ -162,8 +162,9 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
 
     def for_operator(self, operator: Any) -> Any:
         """Give itself, for an operator that has the symmetries of the average."""
-        if self.averaging.group is not None:
-            require_symmetric("FlaxAnsatz", operator, self.averaging.group)
+        if (group := self.averaging.group) is not None:
+            make = "symmetry_group(hamiltonian, ...)"
+            require_symmetric("FlaxAnsatz: group", operator, group.elements, make)
         return self
 
     def random(self, seed: int = 0) -> np.ndarray:

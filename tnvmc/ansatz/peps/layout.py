@@ -23,7 +23,7 @@ from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.lattice.embedding import Bonds, Embedding, embedding, sides
 from tnvmc.lattice.lattice import Lattice, Patch, follows_row, require_lattice
 from tnvmc.lattice.permutations import Symmetry
-from tnvmc.operators.symmetry import which_commute
+from tnvmc.operators.symmetry import require_symmetric
 from tnvmc.operators.term import Operator
 
 Array = Any
@@ -100,7 +100,9 @@ class TensorLayout:
     def for_operator(self, operator: Operator) -> Self:
         """The same state, complex if its dtype was left open and the Hamiltonian is complex."""
         if self.sharing:
-            check_sharing(self.sharing, operator)
+            moves = (tuple(map(int, np.argsort(each))) for each in self.sharing.elements)
+            elements = [Symmetry("", sites) for sites in moves]
+            require_symmetric("PEPS: sharing", operator, elements, "sharing(hamiltonian)")
         return self._of_type("complex128") if self.follows and operator.is_complex else self
 
     @abstractmethod
@@ -260,17 +262,6 @@ def jacobian_of(
     if layout.shared:
         return DenseJacobian(layout.shared.derivatives(slices, configs))
     return SliceJacobian(slices, configs, layout.local_dim)
-
-
-def check_sharing(sharing: Sharing, operator: Operator) -> None:
-    """Raise ValueError where a Hamiltonian lacks symmetries by which tensors are shared."""
-    elements = [Symmetry("", tuple(map(int, np.argsort(each)))) for each in sharing.elements]
-    lost = sum(not kept for kept in which_commute(operator, elements))
-    if lost:
-        raise ValueError(
-            f"PEPS: sharing has {len(sharing)} symmetries, and {operator.name} lacks {lost} of "
-            "them; make it for this Hamiltonian, by tnvmc.sharing(hamiltonian)"
-        )
 
 
 def _checked(sharing: Any, lattice: Lattice, local_dim: int) -> Sharing | None:

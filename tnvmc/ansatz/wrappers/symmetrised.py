@@ -144,7 +144,8 @@ class Symmetrised(Ansatz):
 
     def for_operator(self, operator: Any) -> Symmetrised:
         """Give the sum of what the inner state is for an operator, which must have the group."""
-        require_symmetric("Symmetrised", operator, self.group)
+        make = "symmetry_group(hamiltonian, ...)"
+        require_symmetric("Symmetrised: group", operator, self.group.elements, make)
         inner = self.ansatz.for_operator(operator)
         return self if inner is self.ansatz else Symmetrised(inner, self.group, self.reweight)
 
