@@ -85,9 +85,12 @@ def strict_json(path: Path) -> Any:
     return json.loads(path.read_text(), parse_constant=lambda name: pytest.fail(name))
 
 
+TIMES = ("seconds", "compile_seconds")
+
+
 def history(folder: Path) -> list[dict[str, Any]]:
     lines = read_history(folder)
-    return [{k: v for k, v in line.items() if k != "seconds"} for line in lines]
+    return [{k: v for k, v in line.items() if k not in TIMES} for line in lines]
 
 
 def outcome(folder: Path) -> tuple[Any, ...]:

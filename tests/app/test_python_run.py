@@ -49,7 +49,7 @@ from tnvmc.vmc.measurement import MeasurementPlan, measure
 
 H = heisenberg(square(2, 3))
 FEW = Sampler(n_walkers=8, n_samples=16, threads=1)
-FREE = ("seconds", "run_id", "check")  # of a line: what two equal runs differ in
+FREE = ("seconds", "compile_seconds", "run_id", "check")  # of a line: what two equal runs differ in
 
 
 def made(**changes: Any) -> VMC:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from threading import Event
+from time import sleep
 from typing import Any
 
 import pytest
@@ -47,6 +48,21 @@ def test_each_type_of_numbers_is_announced_once() -> None:
     listener.on_start(begun(multiply, types.float32[::1]))  # two seconds
     listener.on_start(begun(numba.njit(begun), strip_of(types.float32)))  # another's
     assert announced == ["float64", "complex64"]
+
+
+def test_the_time_of_kernels_within_each_other_counts_once() -> None:
+    before, listener, noted = progress.compiled, Announcement(lambda dtype: None), []
+    outer, inner = begun(strips.absorb), begun(multiply)
+    listener.on_start(outer)
+    sleep(0.01)
+    for _ in range(2):
+        listener.on_start(inner)
+        sleep(0.01)
+        listener.on_end(inner)
+        noted.append(progress.compiled - before)
+    listener.on_end(outer)
+    noted.append(progress.compiled - before)
+    assert 0.01 <= noted[0] <= noted[1] - 0.01 and noted[1] + 0.01 <= noted[2]
 
 
 def test_the_first_rank_logs_that_kernels_are_compiled(

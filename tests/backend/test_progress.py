@@ -54,3 +54,38 @@ def test_nothing_is_shown_where_nobody_asks() -> None:
         progress.begin("phase")
         assert own_chunks(ALONE, len, [range(2)], 1) == [2]
     assert told == []
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A clock of which the only entry is the time."""
+    time = [0.0]
+    monkeypatch.setattr(progress, "_compilations", [])
+    monkeypatch.setattr(progress, "compiled", 0.0)
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: time[0])
+    return time
+
+
+def test_what_overlaps_counts_once(clock: list[float]) -> None:
+    totals = []
+    # Ends and durations: apart; two within the third; one that overlaps with it.
+    for clock[0], seconds in [(1.0, 0.5), (3.0, 0.5), (4.0, 0.5), (5.0, 2.5), (6.0, 1.5)]:
+        progress.add_compilation(seconds)
+        totals.append(progress.compiled)
+    assert totals == [0.5, 1.0, 1.5, 3.0, 4.0]
+
+
+def test_other_events_of_jax_do_not_count(clock: list[float]) -> None:
+    clock[0] = 2.0
+    progress.on_jax_event("/jax/compilation_cache/cache_retrieval_time_sec", 1.0)
+    assert progress.compiled == 0.0
+    progress.on_jax_event("/jax/core/compile/backend_compile_duration", 1.0, fun_name="f")
+    assert progress.compiled == 1.0
+
+
+def test_jax_reports_what_it_compiles() -> None:
+    jax = pytest.importorskip("jax")
+    pytest.importorskip("tnvmc.ansatz.neural.functional")
+    before = progress.compiled
+    jax.jit(lambda x: 3.25 * x + 1.5)(1.0)
+    assert progress.compiled > before

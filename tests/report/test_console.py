@@ -22,6 +22,7 @@ from tnvmc.report.console import (
     rows_table,
     stage_line,
 )
+from tnvmc.report.live import step_note
 from tnvmc.settings.config import Settings
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
@@ -155,6 +156,20 @@ def test_steps_show_what_their_samples_are_worth() -> None:
     lines = console.console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert ["worth" in line for line in lines] == [False, False, True]
     assert "acc 0.50 worth 138 of 256" in lines[2]
+
+
+def test_what_was_compiled_is_told_beside_the_time_of_a_step() -> None:
+    record = StepRecord(
+        step=0, energy=-3.0, energy_error=0.1, variance=0.2, tau=None, r_hat=None, acceptance=0.5,
+        closure_spread=None, learning_rate=0.1, step_norm=0.1, undone=False, diagnostics=(),
+        optimizer={}, seconds=6.0,
+    )  # fmt: skip
+    assert [step_note(replace(record, compile_seconds=s)) for s in (0.0, 0.9)] == ["", ""]
+    console = RunConsole(10, 16)
+    console.console = Console(file=io.StringIO(), width=120)
+    console.step(replace(record, compile_seconds=28.4))
+    lines = console.console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert "28.4 s" in lines[0] and "6.00 s" in lines[1] and console.used == 6.0
 
 
 def test_why_a_run_does_not_go_on() -> None:

@@ -6,6 +6,7 @@ import math
 import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import perf_counter, sleep
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 import tnvmc
 from tnvmc import PEPS
 from tnvmc.ansatz.mps import PeriodicMPS
+from tnvmc.backend import progress
 from tnvmc.backend.device import DeviceError
 from tnvmc.exact import exact_ground_state
 from tnvmc.lattice import chain, square
@@ -129,6 +131,22 @@ def test_resuming_equals_going_on_bit_for_bit(tmp_path: Path) -> None:
     second.run(5)
     assert same_state(whole, second)
     assert whole.measure(n_samples=64).energy == second.measure(n_samples=64).energy
+
+
+def test_the_time_of_a_step_leaves_out_what_it_compiles() -> None:
+    def rate(step: int) -> float:  # compiles in the first step
+        if step == 0:
+            sleep(0.3)
+            progress.add_compilation(0.3)
+        return 0.1
+
+    first, second = study(learning_rate=rate).run(2)
+    assert first.compile_seconds >= 0.3 and second.compile_seconds < 0.3
+    assert first.as_dict()["compile_seconds"] == first.compile_seconds
+    vmc = study(learning_rate=rate)
+    before = perf_counter()
+    (record,) = vmc.run(1)
+    assert 0 <= record.seconds <= perf_counter() - before - 0.3
 
 
 def test_advance_is_a_function_of_the_state() -> None:

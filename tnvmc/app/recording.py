@@ -28,7 +28,7 @@ from tnvmc.settings.described import described
 from tnvmc.settings.load import read_toml
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.hdf5 import StateFileError
-from tnvmc.storage.run_files import Run
+from tnvmc.storage.run_files import Run, wall_time
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -280,7 +280,7 @@ def recorded_result(
             section, held = _measure_section(vmc, plan), read_toml(path / CONFIG)
             config = described(vmc, str(path), vmc.state.step, measure=section, before=held)
             folder.write_settings(config)
-            since = started - sum(line["seconds"] for line in folder.history())
+            since = started - wall_time(folder.history())
             recorder = Recorder(OneStage(vmc), folder)
             return recorder.finish(config, measured, reference_of(vmc), since)[0]
 

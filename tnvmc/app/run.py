@@ -24,7 +24,7 @@ from tnvmc.settings.load import with_out
 from tnvmc.settings.problems import ConfigError
 from tnvmc.settings.rules import check_memory, check_symmetries
 from tnvmc.storage.hdf5 import read_stages
-from tnvmc.storage.run_files import asks_the_same
+from tnvmc.storage.run_files import asks_the_same, wall_time
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -207,7 +207,7 @@ def _carry_on(
     reference: Reference | None = None,
 ) -> dict[str, Any]:
     """Go through the stages, measure, write and show the result."""
-    earlier = sum(line["seconds"] for line in folder.history())
+    earlier = wall_time(folder.history())
     recorder = Recorder(run, folder)
     try:
         recorder.save()

@@ -8,6 +8,7 @@ middle of a step, never in the middle of a record (`uninterrupted`).
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -241,3 +242,27 @@ def termination_as_exception() -> Iterator[None]:
         sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+compiled = 0.0  # seconds so far in which Numba or JAX compiled, in any thread
+
+_compile_lock = threading.Lock()
+_compilations: list[tuple[float, float]] = []  # disjoint, in order
+
+
+def add_compilation(seconds: float) -> None:
+    """Note a compilation that ends now; those that overlap with it are counted once."""
+    global compiled
+    end = time.perf_counter()
+    begin = end - seconds
+    with _compile_lock:
+        while _compilations and _compilations[-1][1] > begin:
+            begin = min(begin, _compilations.pop()[0])
+        _compilations.append((begin, end))
+        compiled = math.fsum(end - begin for begin, end in _compilations)
+
+
+def on_jax_event(event: str, duration_secs: float, **_: str | int) -> None:
+    """Note what JAX reports of tracing and compiling; a listener of `jax.monitoring`."""
+    if event.startswith("/jax/core/compile/"):
+        add_compilation(duration_secs)

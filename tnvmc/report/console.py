@@ -23,11 +23,11 @@ from tnvmc.report.describe import (
     sector_text,
     symmetries_text,
 )
-from tnvmc.report.live import Bar, Output, can_show, console_on, step_numbers, working
+from tnvmc.report.live import Bar, Output, can_show, console_on, step_note, step_numbers, working
 from tnvmc.report.numbers import known_energy, per_site, relative_error
 from tnvmc.settings.config import Settings
 from tnvmc.settings.stages import stages_of
-from tnvmc.shown import duration, fixed, line, sentence, step_sentence, with_error
+from tnvmc.shown import duration, fixed, line, sentence, with_error
 from tnvmc.trust.finished_run import diagnostics_of, to_heed, verdict
 from tnvmc.vmc.results import StepRecord
 
@@ -97,7 +97,7 @@ class RunConsole:
     def step(self, record: StepRecord) -> None:
         """Show one step; what happened to it, if anything did, gets a line of its own."""
         number, before = record.step + 1, self.used
-        if told := step_sentence(record.diagnostics, record.undone):
+        if told := step_note(record):
             self.say(f"step {number}: {told}")
         parts = step_numbers(record, self._n_sites, self._exact)
         numbers = " ".join(parts)

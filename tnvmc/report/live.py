@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import IO, Any, Self, cast
 
 from tnvmc.backend.progress import watched
-from tnvmc.shown import phase_name, step_sentence, with_error
+from tnvmc.shown import duration, phase_name, step_sentence, with_error
 from tnvmc.vmc.results import StepRecord
 
 _EVEN = 0.9  # effective part of the samples of a step below which it is shown
@@ -175,7 +175,7 @@ def steps(steps: int, n_sites: int) -> Iterator[Callable[[StepRecord], None]]:
     def show(record: StepRecord) -> None:
         nonlocal done
         done += 1
-        if told := step_sentence(record.diagnostics, record.undone):
+        if told := step_note(record):
             console.print(f"step {record.step + 1}: {told}", markup=False, soft_wrap=True)
         bar.update(done, *step_numbers(record, n_sites))
 
@@ -207,6 +207,15 @@ def working(console: Any = None, *, begun: bool = False) -> Iterator[None]:
 
     with Bar(console, 1.0, counts=False) as bar, watched(show):
         yield
+
+
+def step_note(record: StepRecord) -> str:
+    """Say what happened to a step, and what it compiled where that took a second or more."""
+    told = [step_sentence(record.diagnostics, record.undone)]
+    if record.compile_seconds >= 1:
+        times = duration(record.compile_seconds), duration(record.seconds)
+        told.append("compiling took {}, the step itself {}".format(*times))
+    return "; ".join(filter(None, told))
 
 
 def step_numbers(record: StepRecord, n_sites: int, exact: float | None = None) -> list[str]:

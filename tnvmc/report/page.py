@@ -16,7 +16,15 @@ from tnvmc.report.observables import observed, samples_text
 from tnvmc.report.plots import check_ours
 from tnvmc.shown import duration, fixed, sentence, short, signed, with_error
 from tnvmc.storage.files import read_plain, write_atomically
-from tnvmc.storage.run_files import Json, Run, is_current, read_run, steps_asked, steps_done
+from tnvmc.storage.run_files import (
+    Json,
+    Run,
+    is_current,
+    read_run,
+    steps_asked,
+    steps_done,
+    wall_time,
+)
 from tnvmc.storage.run_folder import CONFIG, disk_errors
 from tnvmc.trust.finished_run import diagnostics_of, verdict
 
@@ -201,7 +209,7 @@ def _about(run: Run, told: Mapping[str, str]) -> list[tuple[str, str]]:
     """Facts about the run; what is not known is left out."""
     result: Json = run.result or {}
     asked, done = steps_asked(run), steps_done(run)
-    seconds = result.get("wall_time_s") or sum(line.get("seconds") or 0.0 for line in run.history)
+    seconds = result.get("wall_time_s") or wall_time(run.history)
     more = {
         "steps": f"{done}" + ("" if asked is None or asked == done else f" of {asked} asked"),
         "χ of measurement": result.get("chi") or run.setting("measure", "chi"),

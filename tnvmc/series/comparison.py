@@ -19,7 +19,7 @@ from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
 from tnvmc.settings.problems import ConfigError, conflict
 from tnvmc.shown import fixed, scientific, with_error
-from tnvmc.storage.run_files import Run, as_array, is_finished, read_run, steps_done
+from tnvmc.storage.run_files import Run, as_array, is_finished, read_run, steps_done, wall_time
 from tnvmc.storage.run_folder import CONFIG
 from tnvmc.trust.reference import Reference, find_reference
 
@@ -48,7 +48,7 @@ class ComparedRun(base.Row):
     relative_error: float | None  #: negative below the reference
     relative_error_error: float | None
     seconds_per_step: float | None  #: median
-    compile_seconds: float | None  #: of the first step beyond the median
+    compile_seconds: float  #: beside those of the optimisation
     seconds_per_effective_sample: float | None  #: median, of the optimisation
     seconds: float  #: of the optimisation
     samples: int  #: of the optimisation
@@ -156,7 +156,6 @@ class ComparisonKind(base.SeriesKind):
         assert result is not None
         seconds = as_array([line.get("seconds") for line in run.history])
         first = run.history[0] if run.history and run.history[0]["step"] == 0 else {}
-        typical, begun = expansion.median(seconds), first.get("seconds")
         values = base.row_values(run, ComparedRun)
         if result.get("stopped") == "plateau":
             ended = Diagnostic("stopped_on_plateau", "good", {"steps": result["steps"]})
@@ -168,8 +167,8 @@ class ComparisonKind(base.SeriesKind):
             "undone": sum(bool(line.get("undone")) for line in run.history),
             "first_energy": first.get("energy"),
             "relative_error": result["signed_error"],
-            "seconds_per_step": typical,
-            "compile_seconds": None if begun is None or typical is None else begun - typical,
+            "seconds_per_step": expansion.median(seconds),
+            "compile_seconds": wall_time(run.history) - float(np.nansum(seconds)),
             "seconds_per_effective_sample": expansion.seconds_per_effective_sample(run, settings),
             "seconds": float(np.nansum(seconds)),
             "samples": len(run.history) * expansion.samples_per_step(settings.sampler),

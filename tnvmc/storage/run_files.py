@@ -6,8 +6,9 @@ listed as damage.  So is what does not belong together.
 
 from __future__ import annotations
 
+import math
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -272,6 +273,12 @@ def steps_done(run: Run) -> int:
     if run.history:
         return int(run.history[-1]["step"]) + 1
     return int((run.result or {}).get("steps") or 0)
+
+
+def wall_time(history: Iterable[Json]) -> float:
+    """Give the seconds that steps took, with those of compiling."""
+    kinds = ("seconds", "compile_seconds")
+    return math.fsum(line.get(kind) or 0.0 for line in history for kind in kinds)
 
 
 def is_outdated(run: Run) -> bool:

@@ -39,13 +39,14 @@ class StepRecord(Result):
     undone: bool
     diagnostics: tuple[Diagnostic, ...]
     optimizer: Mapping[str, Any]  #: what the rule reports of itself
-    seconds: float
+    seconds: float  #: without those of compiling
     effective_samples: float | None = None  #: of draws with weights
     acceptance_by_move: Mapping[str, float] | None = None  #: for each kind (`MOVE_KINDS`)
     power: float | None = None  #: of |psi|^2 that the chains drew from; None where there are none
     overlaps: tuple[Overlap, ...] = ()  #: with states that it is kept orthogonal to
     n_samples: int | None = None  #: that were drawn; None where that failed
     chi: int | None = None  #: boundary bond dimension, of an ansatz that has one
+    compile_seconds: float = 0.0  #: beside `seconds`, as a rule of the first step
 
     def _line(self) -> str:
         text = f"step {self.step + 1}{', undone' if self.undone else ''}: total energy "
@@ -60,6 +61,7 @@ class StepRecord(Result):
         more = (
             "n_samples", "chi", "learning_rate", "step_norm", "acceptance", "tau", "r_hat",
             "effective_samples", "closure_spread", "power", "seconds",
+            "compile_seconds",
         )  # fmt: skip
         rows += _known(self, more)
         title = f"step {self.step + 1}{', undone' if self.undone else ''}"

@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from tnvmc.ansatz.protocol import chi_of
+from tnvmc.backend import progress
 from tnvmc.backend.device import DeviceError
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.process import one_blas_thread, using_threads
@@ -51,7 +52,8 @@ def advance(base: Method, state: State) -> tuple[State, StepRecord]:
         OptimisationFailed: more than `PATIENCE` steps in a row were undone.
         DeviceError, ValueError: as `draw_and_judge`.
     """
-    started, method = perf_counter(), controlled(base, state)
+    started, compiled = perf_counter(), progress.compiled
+    method = controlled(base, state)
     learning_rate = method.schedule(state.step) * state.guard.scale
     seen, objection = draw_and_judge(method, state)
     if objection is not None and _can_undo(state, seen):
@@ -66,6 +68,8 @@ def advance(base: Method, state: State) -> tuple[State, StepRecord]:
         for found in after.diagnostics(before)
     ]
     info = update.info or {}
+    took = perf_counter() - started
+    compiled = min(progress.compiled - compiled, took)
     record = StepRecord(
         **(NOTHING_SEEN if seen is None else seen.statistics()),
         step=state.step,
@@ -74,10 +78,11 @@ def advance(base: Method, state: State) -> tuple[State, StepRecord]:
         undone=update.state.before_update is None,
         diagnostics=(*update.diagnostics, *changes),
         optimizer=info,
-        seconds=perf_counter() - started,
+        seconds=took - compiled,
         power=None if seen is None else seen.info.power,
         n_samples=None if seen is None else int(seen.local.shape[0]),
         chi=chi_of(method.problem.ansatz),
+        compile_seconds=compiled,
     )
     return replace(update.state, controllers=controllers), record
 

@@ -49,6 +49,15 @@ def test_a_run_from_before_has_its_energies_alone(tmp_path: Path) -> None:
     assert np.allclose(stages, [0, passed[19]], atol=ROUNDING)
 
 
+def test_the_start_leaves_the_axis(tmp_path: Path) -> None:
+    lines = full()
+    lines[0] = lines[0] | {"seconds": 40.0}
+    axes = drawn(tmp_path / "run", lines).axes[0]
+    (steps,) = (line for line in axes.lines if line.get_label() == "each step")
+    assert np.allclose(steps.get_xdata(), 0.5 * np.arange(1, 61), rtol=ROUNDING)
+    assert axes.get_xlim()[0] == 0 and axes.get_xlim()[1] < 34
+
+
 def test_all_panels(tmp_path: Path) -> None:
     lines = full()
     lines = [line | {"learning_rate": 0.02 * (1 + line["step"])} for line in lines]

@@ -15,6 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen, nnx
 
+from tnvmc.backend import progress
+
+jax.monitoring.register_event_duration_secs_listener(progress.on_jax_event)
 Array = Any
 Tree = Any
 

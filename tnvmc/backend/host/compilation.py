@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import llvmlite.binding
@@ -120,14 +121,16 @@ class KernelCache(caching.FunctionCache):
 
 
 class Announcement(event.Listener):
-    """Announces that the kernels of a PEPS are compiled, once for each type of numbers."""
+    """Announces, once for each type of numbers, that kernels of a PEPS are compiled; times all."""
 
     def __init__(self, announce: Callable[[str], None]) -> None:
         self._announce = announce
         self._announced: set[str] = set()
+        self._begun: list[float] = []  # one kernel compiles those that it calls; Numba has a lock
 
     def on_start(self, event: Any) -> None:
         """Announce a kernel that walks over strips or rows; the others take a second or two."""
+        self._begun.append(perf_counter())
         kernel, dtype = event.data["dispatcher"].py_func, numbers_of(event.data["args"])
         ours = kernel.__module__.startswith(__package__)
         if ours and dtype is not None and dtype not in self._announced:
@@ -135,7 +138,8 @@ class Announcement(event.Listener):
             self._announce(dtype)
 
     def on_end(self, event: Any) -> None:
-        pass
+        """Note how long it took."""
+        progress.add_compilation(perf_counter() - self._begun.pop())
 
 
 class Ended(event.Listener):

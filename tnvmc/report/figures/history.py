@@ -102,16 +102,26 @@ class History:
         for line, x in zip(self.lines, self.x(against).tolist(), strict=True):
             if (stage := line.get("stage")) is not None:
                 name = f"stage {stage}" if line.get("D") is None else f"D = {line['D']}"
-                begin = x - (line.get("seconds") or 0.0) if against == "seconds" else x
+                begin = max(x - (line.get("seconds") or 0.0), 0.0) if against == "seconds" else x
                 found.setdefault(stage, (begin, name))
         return list(found.values()) if len(found) > 1 else []
+
+
+def passed(seconds: Sequence[float]) -> np.ndarray:
+    """Give the time until the end of each step, as if the first took no longer than the median.
+
+    What a first step takes beyond it is the start: burn-in, and what was compiled for it.
+    """
+    if not len(seconds):
+        return np.zeros(0)
+    return np.cumsum([min(seconds[0], float(np.median(seconds))), *seconds[1:]])
 
 
 def history_of(run: Run) -> History | None:
     """Make the history of a run; None where the number of sites is not known."""
     if run.n_sites is None:
         return None
-    elapsed = np.cumsum([line.get("seconds") or 0.0 for line in run.history])
+    elapsed = passed([line.get("seconds") or 0.0 for line in run.history])
     lines = tuple(
         {**line, "elapsed": float(so_far)}
         for line, so_far in zip(run.history, elapsed, strict=True)
