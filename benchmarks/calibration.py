@@ -222,7 +222,7 @@ class State:
 
     def vmc(self, sampler: Any, seed: int) -> VMC:
         """The state, ready to be measured with a sampler."""
-        ansatz: Any = PEPS(self.operator.lattice, self.D, scheme=Exact())
+        ansatz: Any = PEPS(self.operator.lattice, self.D, scheme=Exact(), sharing=None)
         if self.network:
             from flax import nnx
 

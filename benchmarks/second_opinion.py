@@ -35,7 +35,7 @@ HEAD = (
 def row(model: str, L: int, D: int, options: argparse.Namespace) -> dict[str, Any]:
     """Optimise, measure both ways, compare."""
     operator = getattr(models, model)(square(L, L))
-    peps = PEPS(operator.lattice, D, scheme=SRC(max(4 * D, D**2)))
+    peps = PEPS(operator.lattice, D, scheme=SRC(max(4 * D, D**2)), sharing=None)
     sampler = Sampler(n_walkers=64, n_samples=512, threads=1)
     vmc = VMC(operator, peps, sampler, learning_rate=0.05, seed=options.seed)
     vmc.run(options.steps)

@@ -184,7 +184,7 @@ def test_a_step_passes_through_few_files() -> None:
     """Upper limits, to be lowered as the code becomes shorter."""
     hamiltonian = heisenberg(square(4, 4))
     sampler = Sampler(n_samples=64, n_walkers=16, n_burn=1, threads=1)
-    vmc = VMC(hamiltonian, PEPS(hamiltonian.lattice, 3), sampler)
+    vmc = VMC(hamiltonian, PEPS(hamiltonian.lattice, 3, sharing=None), sampler)
     vmc.run(1, progress=False)
     found = structure_of(vmc.step)
     seen = len(found.files), len(found.functions), found.depth, len(found.two_way)

@@ -13,15 +13,16 @@ import pytest
 
 from tests.magnets import dzyaloshinskii_moriya, xyz
 from tnvmc.ansatz.jastrow import Jastrow
-from tnvmc.ansatz.mps import PeriodicMPS
+from tnvmc.ansatz.mps import MPS, PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.peps.symmetries import sharing
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.arguments import ArgumentWarning
 from tnvmc.contraction.schemes import Exact
 from tnvmc.exact import exact_ground_state
 from tnvmc.lattice import chain, square
 from tnvmc.lattice.permutations import NotSymmetric
-from tnvmc.operators.models import heisenberg, tfim
+from tnvmc.operators.models import heisenberg, j1j2, tfim
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.chains import Sampler
@@ -252,3 +253,27 @@ def test_a_sum_over_symmetries_that_the_hamiltonian_lacks_is_refused(network: bo
     VMC(tfim(lattice, h=[1, 2, 2, 1]), state, FEW)
     with pytest.raises(NotSymmetric, match="lacks 1 of them"):
         VMC(tfim(lattice, h=[1, 2, 2, 1.01]), state, FEW)
+
+
+def test_what_a_state_shares_by_default() -> None:
+    """As in a file: all that is proven, in a ground state that starts by itself."""
+    operator, frustrated = heisenberg(square(2, 4)), j1j2(square(2, 4), J2=0.5)
+    peps, enumerated = PEPS(operator.lattice, 3), Enumerate(threads=1)
+    shared = VMC(operator, peps, enumerated)
+    few, many = shared.ansatz.n_params, peps.n_params
+    assert few < many and shared.ansatz.sharing == sharing(operator)
+
+    def n_params(state: Any, **more: Any) -> int:
+        return VMC(more.pop("of", operator), state, enumerated, **more).ansatz.n_params
+
+    assert n_params(peps.with_scheme(Exact())) == n_params(shared.ansatz) == few
+    assert n_params(PEPS(operator.lattice, 3, sharing=None)) == many
+    assert n_params(PEPS(operator.lattice, 2)) == PEPS(operator.lattice, 2).n_params
+    assert n_params(peps, of=frustrated) == many
+    assert n_params(peps, theta=shared.theta) == few
+    assert n_params(peps, theta=peps.initial(operator)) == many
+    unshared = VMC(operator, peps, enumerated, theta=peps.initial(operator)).ansatz
+    assert n_params(unshared) == n_params(peps, orthogonal_to=shared) == many
+    assert n_params(Symmetrised(peps, symmetry_group(operator, "spin"))) == many
+    row = heisenberg(chain(6))
+    assert n_params(MPS(row.lattice, 3), of=row) == MPS(row.lattice, 3).n_params

@@ -222,11 +222,11 @@ def test_an_overlap_is_judged_by_what_it_does_to_the_energy() -> None:
 
 @pytest.mark.whole
 def test_a_kept_state_that_is_no_eigenstate_is_told() -> None:
-    ground = VMC(H, PEPS(H.lattice, 3), Enumerate())
+    ground = VMC(H, PEPS(H.lattice, 3, sharing=None), Enumerate())
     ground.run(25)
     noise = np.random.default_rng(1).normal(size=ground.theta.shape)
-    rough = VMC(H, PEPS(H.lattice, 3), Enumerate(), theta=ground.theta + 0.1 * noise)
-    excited = VMC(H, PEPS(H.lattice, 3), Enumerate(), orthogonal_to=rough, seed=3)
+    rough = VMC(H, ground.ansatz, Enumerate(), theta=ground.theta + 0.1 * noise)
+    excited = VMC(H, ground.ansatz, Enumerate(), orthogonal_to=rough, seed=3)
     excited.run(70)
     with pytest.warns(UserWarning, match="below_level|not_orthogonal"):
         found = excited.measure()

@@ -150,7 +150,7 @@ def MPS(lattice: Lattice, D: int, dtype: Any = None, local_dim: int = 2) -> Peri
     from tnvmc.ansatz.peps.state import PEPS
 
     on_a_row = replace(lattice, kind="custom") if lattice.kind == "graph" else lattice
-    return PEPS(on_a_row, D, dtype=dtype, local_dim=local_dim)
+    return PEPS(on_a_row, D, dtype=dtype, local_dim=local_dim, sharing=None)
 
 
 def _normalised(matrices: Array, xp: Any) -> tuple[Array, Array]:

@@ -200,6 +200,11 @@ class Abilities:
         """Give the state with open settings decided by a Hamiltonian; itself if none is open."""
         return self
 
+    def shared_for(self, operator: Any) -> Any:
+        """Give the state with what it shares by default for a Hamiltonian (None: nothing); itself
+        where that was said when it was made."""
+        return self
+
     def with_scheme(self, scheme: Any) -> Any:
         """Give the same state contracted by another scheme; theta carries over."""
         raise self._lacks("contraction scheme")

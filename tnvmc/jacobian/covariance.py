@@ -19,6 +19,11 @@ from tnvmc.jacobian.centered import CenteredJacobian, row_pieces
 from tnvmc.jacobian.cholesky import Factor, Triangle, n_stored, rows_of
 from tnvmc.jacobian.distributed import DistributedJacobian
 
+MOST_PARAMETERS = 4096
+"""Up to so many parameters S is kept from step to step where nothing is said: 32 MiB of float32,
+and a solution that takes less time than the samples of most steps.
+"""
+
 
 @dataclass(frozen=True, eq=False)
 class DistributedTriangle:

@@ -17,15 +17,10 @@ import numpy as np
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.jacobian.centered import CenteredJacobian
 from tnvmc.jacobian.cholesky import n_stored, tiles_of
-from tnvmc.jacobian.covariance import Covariance, of_numbers, plus
+from tnvmc.jacobian.covariance import MOST_PARAMETERS, Covariance, of_numbers, plus
 from tnvmc.optimize.rule import RuleState
 
 Array = Any
-
-MOST_PARAMETERS = 4096
-"""Up to so many parameters S is kept from step to step where nothing is said: 32 MiB of float32,
-and a solution that takes less time than the samples of most steps.
-"""
 
 MOST_OF_SHARED = 2**14
 """The same for states with shared tensors and enough samples: 0.5 GiB, 20 s of a core a step."""

@@ -24,7 +24,7 @@ from tnvmc.backend.linalg import diagonal
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.base import Jacobian
 from tnvmc.jacobian.centered import CenteredJacobian, in_own_units
-from tnvmc.jacobian.covariance import Covariance, of_samples
+from tnvmc.jacobian.covariance import MOST_PARAMETERS, Covariance, of_samples
 from tnvmc.optimize import average
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.optimize.rule import Info, Rule, RuleState, SolveInfo, require_finite
@@ -110,7 +110,7 @@ class SR(Rule):
 
     def _averages(self, theta: Array) -> bool:
         above_rounding = self.diag_shift == "auto" or self.diag_shift >= average.LEAST_SHIFT
-        most = average.MOST_PARAMETERS if self.averaged_up_to == "auto" else self.averaged_up_to
+        most = MOST_PARAMETERS if self.averaged_up_to == "auto" else self.averaged_up_to
         few = theta.shape[0] <= most
         matrix_free = isinstance(self.solver, ConjugateGradients)
         return bool(self.memory) and few and above_rounding and not matrix_free

@@ -81,6 +81,18 @@ def as_tuple(given: Any) -> tuple[Any, ...]:
     return tuple(given) if isinstance(given, list | tuple) else (given,)
 
 
+def open_settings(operator: Operator, ansatz: Ansatz, theta: Any, orthogonal_to: Any) -> Ansatz:
+    """Give the ansatz with settings that were left open decided.
+
+    A state that is kept orthogonal to others shares no tensors by default, as it may lack the
+    symmetries of the ground state; nor does one with as many parameters in theta as without.
+    """
+    ansatz = ansatz.for_operator(operator)
+    shared = ansatz.shared_for(None if as_tuple(orthogonal_to) else operator)
+    fits = theta is None or getattr(theta, "shape", None) == (shared.n_params,)
+    return shared if fits else ansatz.shared_for(None)
+
+
 def as_parameters(ansatz: Ansatz, theta: Array) -> Array:
     """Give parameters (P,) as an array of their own, in the type of the state.
 
@@ -154,7 +166,7 @@ def check_orthogonal(ansatz: Ansatz, lower: Sequence[LowerState]) -> None:
     if lower and shares_tensors(ansatz):
         raise ValueError(
             "VMC: tensors that are shared have the symmetries of the ground state, which the next "
-            "level may lack; with orthogonal_to make the PEPS without sharing"
+            "level may lack; with orthogonal_to make the PEPS without sharing (None)"
         )
 
 
@@ -173,7 +185,7 @@ def _check_share(ansatz: Any, theta: Array, configs: Array) -> None:
         return
     hint = "give others, with noise of 1 to 10 %, or an ordered start (ansatz.init = 'product')"
     if shares_tensors(ansatz):
-        hint = "shared tensors have those of the ground state; make the PEPS without sharing"
+        hint = "shared tensors have those of the ground state; make it without sharing (None)"
     raise ValueError(
         f"VMC: the sum over {len(ansatz.group)} symmetries leaves {share:.1e} of |psi|^2, so that "
         f"these parameters have other characters than those asked for; {hint}"

@@ -119,7 +119,7 @@ class VMC:
         operator = as_operator(operator, getattr(ansatz, "lattice", None))
         arguments.check_parts(operator, ansatz=ansatz, sampler=sampler, optimizer=optimizer)
         arguments.check_sites("VMC", operator, ansatz)
-        ansatz = ansatz.for_operator(operator)
+        ansatz = arguments.open_settings(operator, ansatz, theta, orthogonal_to)
         self.operator, self.ansatz = operator, ansatz
         sampler = Sampler() if sampler is None else sampler
         rule = arguments.averaging(optimizer, ansatz, sampler)

@@ -10,12 +10,10 @@ from typing import Any, Literal
 from tnvmc.ansatz.initial import sharing_of_start
 from tnvmc.ansatz.peps.sharing import Sharing
 from tnvmc.ansatz.peps.starts.initial import AUTO
-from tnvmc.ansatz.peps.state import PEPS
-from tnvmc.ansatz.peps.symmetries import is_easy_plane, is_proven, sharing, signs_are_known
+from tnvmc.ansatz.peps.symmetries import default_sharing, sharing
 from tnvmc.contraction.schemes import default_chi
 from tnvmc.limits import Section
 from tnvmc.operators.term import Operator
-from tnvmc.optimize.average import MOST_PARAMETERS
 from tnvmc.settings.config import DEFAULT_SAMPLES, Settings, default_dtype, measured_chi
 from tnvmc.settings.load import read_toml, validate, with_out
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
@@ -24,11 +22,6 @@ from tnvmc.settings.stages import MEASURED, as_run, default_stages, from_section
 from tnvmc.storage.run_files import in_place, only_in_python, own_parts
 from tnvmc.storage.run_folder import CONFIG
 from tnvmc.vmc.controllers import first_chi
-
-LEAST_SHARED = 3
-"""D from which on tensors are shared by default.  At D = 2 a state without sharing ends as low or
-lower, most in the same time (docs/sharing.md), if it has no more parameters than those up to which
-S is averaged over steps."""
 
 NOISE = 0.01
 """On entries of new bonds that are zero, of the tensor's largest, where a stage sets none."""
@@ -142,7 +135,8 @@ def _with_sharing(settings: Settings) -> Settings:
 
 
 def _shares(settings: Settings, sizes: list[int], before: Sharing | None) -> bool:
-    """Tell whether the ground state is proven to have symmetries, and nothing else is asked for.
+    """Tell whether a PEPS shares its tensors by default (`default_sharing`), as nothing else is
+    asked for.
 
     A state that shares its tensors by those of this Hamiltonian goes on as it was `before`.
     """
@@ -151,18 +145,12 @@ def _shares(settings: Settings, sizes: list[int], before: Sharing | None) -> boo
     other_level = state.symmetrise or settings.orthogonal
     if evolved or sizes != sorted(sizes) or other_level or state.kind != "peps" or operator is None:
         return False
+    if before is None:
+        return default_sharing(operator, max(state.D or 1, *sizes), state.bonds) is not None
     try:
-        shared = sharing(operator, bonds=state.bonds)
+        return before.goes_on_as(sharing(operator, bonds=state.bonds))
     except ValueError:  # no symmetry
         return False
-    if before is not None:
-        return before.goes_on_as(shared)
-    proven = signs_are_known(operator, shared) and is_proven(operator, shared)
-    if not proven or not is_easy_plane(operator):
-        return False
-    D = max(state.D or 1, *sizes)
-    peps = PEPS(operator.lattice, D, local_dim=operator.local_dim, bonds=state.bonds)
-    return D >= LEAST_SHARED or peps.n_params > MOST_PARAMETERS
 
 
 def _unset(section: Section, defaults: dict[str, Any]) -> dict[str, Any]:

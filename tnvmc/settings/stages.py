@@ -13,8 +13,9 @@ from typing import Any
 from tnvmc.ansatz.peps.starts.initial import AUTO
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.peps.symmetries import sharing
+from tnvmc.jacobian.covariance import MOST_PARAMETERS
 from tnvmc.operators.term import Operator
-from tnvmc.optimize.average import MOST_OF_SHARED, MOST_PARAMETERS, most_parameters
+from tnvmc.optimize.average import MOST_OF_SHARED, most_parameters
 from tnvmc.settings.config import DEFAULT_SAMPLES, Settings
 from tnvmc.settings.optimizer_settings import OptimiseStage, StageSettings
 

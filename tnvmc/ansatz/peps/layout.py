@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from math import prod
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class TensorLayout:
         dtype: str | None = None,
         local_dim: int = 2,
         bonds: Bonds = "open",
-        sharing: Sharing | None = None,
+        sharing: Sharing | Literal["auto"] | None = "auto",
     ) -> None:
         if isinstance(D, Lattice):
             raise TypeError("PEPS: the lattice comes first; write PEPS(lattice, D)")
@@ -66,7 +66,8 @@ class TensorLayout:
         self.rings = bonds == "periodic"  #: whether the bonds of a row close
         self.dtype = numeric_type("PEPS", "float64" if dtype is None else dtype)
         self.follows = dtype is None  #: whether the dtype is left to the Hamiltonian
-        self.sharing = _checked(sharing, lattice, local_dim)
+        self.sharing_follows = sharing == "auto"  #: whether sharing is left to the Hamiltonian
+        self.sharing = None if self.sharing_follows else _checked(sharing, lattice, local_dim)
         self.shared: SharedTensors | None = None
         """Which entries are one parameter; None where all are free."""
         if self.sharing:
@@ -169,7 +170,7 @@ class TensorLayout:
             raise ValueError(
                 f"PEPS.tensors: theta has shape {tuple(theta.shape)}, but D={self.D} on "
                 f"{self.lattice.shape} has ({self.n_params},); was it made for another D or "
-                "lattice?"
+                "lattice, or by a VMC, which may share tensors (take vmc.ansatz)?"
             )
         if self.shared:
             return self.shared.tensors(theta)
@@ -266,7 +267,7 @@ def jacobian_of(
 
 def _checked(sharing: Any, lattice: Lattice, local_dim: int) -> Sharing | None:
     if sharing is not None and not isinstance(sharing, Sharing):
-        raise refuse("PEPS", "sharing", sharing, "what tnvmc.sharing(hamiltonian) gives")
+        raise refuse("PEPS", "sharing", sharing, "what tnvmc.sharing(hamiltonian) gives, or None")
     if sharing is not None and len(sharing.colours) != lattice.n_sites:
         raise ValueError(
             f"PEPS: sharing is of {len(sharing.colours)} sites, the lattice has {lattice.n_sites}; "

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from tnvmc.ansatz.peps.row_contraction import RowContraction
 from tnvmc.ansatz.peps.row_pass import LatestTheta
 from tnvmc.ansatz.peps.sharing import Sharing, sharing_in
 from tnvmc.ansatz.peps.starts.initial import KINDS, KINDS_OF_SHARED, initial
+from tnvmc.ansatz.peps.symmetries import default_sharing
 from tnvmc.ansatz.protocol import Execution, check_start, chi_of
 from tnvmc.ansatz.quimb import grid_from_quimb
 from tnvmc.backend.arguments import shortly
@@ -54,7 +55,8 @@ class PEPS(RowContraction):
             docs/cylinders.md for what they cost.
         sharing: tensors that a symmetry takes to each other are one: `tnvmc.sharing(hamiltonian)`.
             The state has the symmetry then, whatever the parameters are, and a fraction of the
-            parameters.
+            parameters.  None: none are.  "auto": none here, and those of `default_sharing` in a
+            `VMC`, as in a file, if it starts by itself and finds a ground state: see `vmc.ansatz`.
 
     theta is the concatenation over sites of tensors (d, up, left, down, right), legs at the edge
     having size 1.  It does not hold a norm: psi is not normalised.
@@ -75,7 +77,7 @@ class PEPS(RowContraction):
         scheme: Scheme | None = None,
         local_dim: int = 2,
         bonds: Bonds = "open",
-        sharing: Sharing | None = None,
+        sharing: Sharing | Literal["auto"] | None = "auto",
     ) -> None:
         if hasattr(dtype, "absorb"):
             raise TypeError(f"PEPS: dtype is {shortly(dtype)}; write scheme={dtype!r}")
@@ -89,13 +91,27 @@ class PEPS(RowContraction):
 
     def with_scheme(self, scheme: Scheme) -> PEPS:
         """The same state contracted in another way; theta carries over."""
-        return self._with(scheme, None if self.follows else self.dtype.name)
+        return self._with(scheme=scheme)
 
     def _of_type(self, dtype: str) -> PEPS:
-        return self._with(self.scheme if self.scheme_given else None, dtype)
+        return self._with(dtype=dtype)
 
-    def _with(self, scheme: Scheme | None, dtype: str | None) -> PEPS:
-        return PEPS(self.lattice, self.D, dtype, scheme, self.local_dim, self.bonds, self.sharing)
+    def shared_for(self, operator: Operator | None) -> PEPS:
+        if not self.sharing_follows:
+            return self
+        if operator is None or operator.lattice != self.lattice:
+            return self._with(sharing=None)
+        return self._with(sharing=default_sharing(operator, self.D, self.bonds))
+
+    def _with(self, **changed: Any) -> PEPS:
+        same = {
+            "dtype": None if self.follows else self.dtype.name,
+            "scheme": self.scheme if self.scheme_given else None,
+            "sharing": "auto" if self.sharing_follows else self.sharing,
+        }
+        return PEPS(
+            self.lattice, self.D, local_dim=self.local_dim, bonds=self.bonds, **same | changed
+        )
 
     def save(self, path: str | Path, theta: Array, *, overwrite: bool = False) -> None:
         """Write the state to an HDF5 file that `load` and ansatz.init read, whole or not at all.
@@ -149,7 +165,7 @@ class PEPS(RowContraction):
         lattice, tensors = grid_from_quimb(network)
         D = max(max(tensor.shape[1:]) for tensor in tensors)
         dtype = np.result_type(np.float32, *tensors).name
-        peps = cls(lattice, D, dtype, local_dim=tensors[0].shape[0])
+        peps = cls(lattice, D, dtype, local_dim=tensors[0].shape[0], sharing=None)
         return peps, np.asarray(peps.flatten(tensors))
 
     @cached_property

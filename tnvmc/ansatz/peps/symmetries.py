@@ -4,6 +4,7 @@ it."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 
 import numpy as np
 
@@ -15,12 +16,18 @@ from tnvmc.ansatz.peps.starts.tensors import (
     pattern_vectors,
     product_starts,
 )
+from tnvmc.jacobian.covariance import MOST_PARAMETERS
 from tnvmc.lattice.embedding import Bonds, Embedding, embedding
 from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.lattice.permutations import Symmetry, point_group, space_group, translations
 from tnvmc.operators.arithmetic import widened
 from tnvmc.operators.symmetry import which_commute, without_signs
 from tnvmc.operators.term import Operator, require_operator
+
+LEAST_SHARED = 3
+"""D from which on tensors are shared by default.  At D = 2 a state without sharing ends as low or
+lower, most in the same time (docs/sharing.md), if it has no more parameters than those up to which
+S is averaged over steps."""
 
 SHARED_BY = ("point", "translation")
 """Symmetries whose elements may take tensors to each other."""
@@ -82,6 +89,24 @@ def sharing(
     if edge is not None:  # raises where the lattice has no bulk
         SharedTensors(shared, found, [(operator.local_dim, *b) for b in bond_sizes(found, 2)])
     return shared
+
+
+def default_sharing(operator: Operator, D: int, bonds: Bonds = "open") -> Sharing | None:
+    """Give the tensors that a PEPS shares where nothing is said of it, in a file and in Python.
+
+    From `LEAST_SHARED` on, all that `sharing` gives, where the ground state is proven to be
+    symmetric; None otherwise.
+    """
+    sizes = bond_sizes(embedding(operator.lattice, bonds), D)
+    n_params = operator.local_dim * sum(map(prod, sizes))
+    if D < LEAST_SHARED and n_params <= MOST_PARAMETERS:
+        return None
+    try:
+        found = sharing(operator, bonds=bonds)
+    except ValueError:  # no symmetry
+        return None
+    proven = signs_are_known(operator, found) and is_proven(operator, found)
+    return found if proven and is_easy_plane(operator) else None
 
 
 def is_proven(operator: Operator, found: Sharing) -> bool:

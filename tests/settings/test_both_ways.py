@@ -1,0 +1,160 @@
+"""A file and the Python objects that it describes make the same run: defaults are one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tnvmc import (
+    MPS,
+    PEPS,
+    SRC,
+    VMC,
+    Operator,
+    ProductOfStates,
+    Symmetrised,
+    chain,
+    checkerboard,
+    sharing,
+    symmetry_group,
+)
+from tnvmc.ansatz.neural import NETWORKS
+from tnvmc.lattice import GRIDS
+from tnvmc.operators import models
+from tnvmc.series.machine import KINDS
+from tnvmc.session import vmc as session
+from tnvmc.settings.build import SAMPLERS, build_ansatz, build_sampler, build_theta
+from tnvmc.settings.config import Settings, build_operator
+from tnvmc.settings.defaults import complete
+from tnvmc.settings.load import read_toml, validate
+
+FILES = sorted((Path(__file__).parents[2] / "scripts").glob("*.toml"))
+SLOW_STARTS = 500
+"""Parameters without sharing above which simple update takes its time: theta is zero then."""
+
+Table = Mapping[str, Any]
+
+
+def runs_in(path: Path) -> Iterator[tuple[str, Table, Settings]]:
+    """What a file says of each of its runs, and the settings that are made of it.
+
+    Of stages the last one; of a scan and of several starts the first run.
+    """
+    data = read_toml(path)
+    data.setdefault("run", {})["device"] = "cpu"
+    kind = next((kind for kind in KINDS if kind.requested(data)), None)
+    if kind is None:
+        last = data.get("stage", [{}])[-1]
+        evolved = any(each.get("kind") == "simple_update" for each in data.get("stage", ()))
+        about = {"evolved": True} if evolved else {}
+        asked = {**data, "ansatz": {**data.get("ansatz", {}), **last, **about}}
+        yield path.stem, asked, complete(validate(data))
+        return
+    series = kind.expand(data, path.stem)
+    own = data.get("sector", data.get("ansatz"))
+    own = own if isinstance(own, list) else [{}]
+    for (name, settings), table in zip(series.runs.items(), own, strict=False):
+        shared = data["ansatz"] if isinstance(data.get("ansatz"), dict) else {}
+        last = data.get("stage", [{}])[-1]
+        couplings = settings.as_dict()["hamiltonian"] if "scan" in data else data["hamiltonian"]
+        asked = {**data, "ansatz": {**shared, **last, **table}, "hamiltonian": couplings}
+        yield f"{path.stem}: {name}", asked, settings
+
+
+def operator_of(data: Table) -> Operator:
+    about, couplings = dict(data["lattice"]), dict(data["hamiltonian"])
+    kind, shape = about.pop("kind", "square"), np.ravel(about.pop("shape"))
+    lattice = (chain if kind == "chain" else GRIDS[kind])(*map(int, shape), **about)
+    model: Operator = getattr(models, couplings.pop("model"))(lattice, **couplings)
+    return model
+
+
+def state_of(asked: Table, operator: Operator, **scheme: Any) -> Any:
+    """The wave function of a table, by what a user of Python writes."""
+    lattice, asked = operator.lattice, dict(asked)
+    kind, symmetrise = asked.pop("kind", "peps"), asked.pop("symmetrise", None)
+    if symmetrise:
+        inner = state_of({"kind": kind, **asked}, operator, **scheme)
+        group = symmetry_group(operator, symmetrise, asked.get("characters"))
+        return Symmetrised(inner, group)
+    if kind == "product_of_states":
+        return ProductOfStates(
+            state_of(asked["first"], operator), state_of(asked["second"], operator)
+        )
+    if kind in NETWORKS:
+        return network_of(kind, asked, operator)
+    if kind == "mps":
+        return MPS(lattice, asked["D"])
+    given = {key: asked[key] for key in ("bonds",) if key in asked}
+    if asked.get("sharing") or "edge" in asked:
+        given["sharing"] = sharing(operator, edge=asked.get("edge"))
+    elif "sharing" in asked or "init" in asked or "evolved" in asked:
+        given["sharing"] = None
+    return PEPS(lattice, D=asked["D"], **scheme, **given)
+
+
+def network_of(kind: str, asked: Mapping[str, Any], operator: Operator) -> Any:
+    from tnvmc.ansatz.neural.flax import FlaxAnsatz
+
+    asked, make = dict(asked), NETWORKS[kind].load()
+    lattice, average = operator.lattice, asked.pop("average", None)
+    signs = checkerboard(lattice) if asked.pop("marshall", False) else None
+    group = symmetry_group(operator, average) if average else None
+    for key in ("name", "freeze"):
+        asked.pop(key, None)
+    if NETWORKS[kind].autoregressive and operator.conserves_magnetisation:
+        asked["magnetisation"] = 0
+    holomorphic = kind == "rbm" and asked.get("dtype", "complex128") == "complex128"
+    return FlaxAnsatz(
+        lattice, lambda rngs: make(lattice, **asked, rngs=rngs), holomorphic=holomorphic,
+        signs=signs, group=group, dtype="complex128" if holomorphic else "float64",
+    )  # fmt: skip
+
+
+def vmc_of(data: Table) -> VMC:
+    """The run of a file by what a user of Python writes: what it leaves out is left out."""
+    operator, asked = operator_of(data), data["ansatz"]
+    chi = asked.get("chi") or data.get("contraction", {}).get("chi")
+    state = state_of(asked, operator, **({"scheme": SRC(chi)} if chi else {}))
+    drawn = dict(data.get("sampler", {}))
+    drawn |= {"n_samples": asked["n_samples"]} if "n_samples" in asked else {}
+    kind = NETWORKS.get(asked.get("kind", "peps"))
+    default = "direct" if kind is not None and kind.autoregressive else "metropolis"
+    sampler: Any = SAMPLERS[drawn.pop("kind", default)]
+    drawn = {key: value for key, value in drawn.items() if key in sampler.__dataclass_fields__}
+    return VMC(operator, state, sampler(**drawn), magnetisation=asked.get("magnetisation"))
+
+
+def _marked(path: Path) -> Any:
+    compiles = any(f'kind = "{kind}"' in path.read_text(encoding="utf-8") for kind in NETWORKS)
+    return pytest.param(path, id=path.stem, marks=[pytest.mark.whole] if compiles else [])
+
+
+@pytest.mark.parametrize("path", [_marked(path) for path in FILES])
+def test_python_and_file_make_the_same_state(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = session.initial_parameters
+
+    def start(ansatz: Any, *more: Any) -> Any:
+        evolved = ansatz.starts[:1] == ("simple_update",) and ansatz.n_params > SLOW_STARTS
+        return np.zeros(ansatz.n_params) if evolved else make(ansatz, *more)
+
+    monkeypatch.setattr(session, "initial_parameters", start)
+    for name, data, settings in runs_in(path):
+        vmc, operator = vmc_of(data), build_operator(settings)
+        state = build_ansatz(settings, operator)
+        assert vmc.ansatz.n_params == state.n_params, name
+        one_row = operator.lattice.shape[0] == 1  # which no scheme truncates
+        assert one_row or vmc.ansatz.scheme == state.scheme, name
+        used, built = vmc.method.sampler, build_sampler(settings, operator)
+        assert {**vars(used), "magnetisation": None} == {**vars(built), "magnetisation": None}
+        networks = any(each.is_network for each in settings.ansatz.single_states.values())
+        if not networks:  # which tell how they were made
+            assert vmc.ansatz.description() == state.description(), name
+        grown = settings.stage or settings.ansatz.init_noise or "init" in data["ansatz"]
+        if not grown and vmc.theta.any():
+            seeded = settings.changed({"run": {"seed": 0}})  # each run of a series has its own
+            assert np.array_equal(vmc.theta, build_theta(seeded, operator, state)), name
