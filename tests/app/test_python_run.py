@@ -128,8 +128,10 @@ def test_another_run_is_never_overwritten(kept: Path, tmp_path: Path) -> None:
             vmc.run(1, out=kept)
         with pytest.raises(FolderError):
             vmc.measure(16, out=kept)
-    with pytest.raises(FolderError, match="from the first step"):
-        moved_on.run(1, out=tmp_path / "new")
+    restored = made()
+    restored.restore(kept / "checkpoint.h5")
+    with pytest.raises(FolderError, match="records"):
+        restored.run(1, out=tmp_path / "new")
     (tmp_path / "file").write_text("text")
     with pytest.raises(FolderError, match="no folder"):
         made().run(1, out=tmp_path / "file")
@@ -191,6 +193,19 @@ def test_what_no_object_tells_stays_in_the_file(kept: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.whole
+def test_a_folder_that_comes_later_gets_the_steps_before(tmp_path: Path) -> None:
+    theta = np.random.Generator(np.random.PCG64(0)).normal(size=PEPS(H.lattice, 2).n_params)
+    vmc = made(theta=theta)
+    vmc.run(2)
+    vmc.run(1, out=tmp_path / "late")
+    vmc.run(0, out=tmp_path / "twice")
+    made(theta=theta).run(3, out=tmp_path / "early")
+    assert lines(tmp_path / "late") == lines(tmp_path / "early") == lines(tmp_path / "twice")
+    run_file(tmp_path / "late" / "config.toml", tmp_path / "again")
+    assert lines(tmp_path / "again") == lines(tmp_path / "late")
+    assert not read_run(tmp_path / "late").damage
+
+
 def test_the_parameters_of_the_start_are_kept(tmp_path: Path) -> None:
     theta = np.random.Generator(np.random.PCG64(0)).normal(size=PEPS(H.lattice, 2).n_params)
     made(theta=theta).run(2, out=tmp_path / "run")

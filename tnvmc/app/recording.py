@@ -235,7 +235,7 @@ def recorded_steps(
     """Keep the steps of a block in a new folder, or in that of the run that this VMC goes on with.
 
     Also those before an exception.  Raises FolderError where the folder holds another run, or
-    another state of this one; for steps that no folder holds; where the disk refuses.
+    another state of this one; for steps whose records are lost; where the disk refuses.
     """
     path = as_path("VMC.run", out)
     with disk_errors(path):
@@ -271,7 +271,7 @@ def recorded_result(
     if plan.sampler is not None:
         raise ValueError("VMC.measure: with out= the run's sampler measures; omit out= or sampler=")
     if not (path / CONFIG).is_file():
-        raise FolderError(f"{path}: holds no run; keep its steps first, vmc.run(steps, out=...)")
+        raise FolderError(f"{path}: holds no run; keep its steps first, vmc.run(0, out=...)")
     before = _require_state(vmc, path)
     started = perf_counter()
 
@@ -309,16 +309,18 @@ def _opened(vmc: Made, path: Path, last_step: int) -> tuple[RunFolder, dict[str,
         before, held = _require_state(vmc, path), read_toml(path / CONFIG)
         settings = described(vmc, str(path), last_step, before=held)
         return RunFolder.reopen(path, vmc.state.step, before), settings
-    if vmc.state.step:
+    if vmc.state.step != len(vmc.made):
         raise FolderError(
-            f"{path}: this VMC has made {vmc.state.step} steps that no folder holds; give out= "
-            "from the first step on, or begin anew with VMC(..., theta=vmc.measured_theta())"
+            f"{path}: this VMC goes on after {vmc.state.step} steps of a checkpoint, whose records "
+            "it has not; give the folder of that run, or begin anew with VMC(..., theta=...)"
         )
     start = str(path / START) if vmc.given.theta else None
     settings = described(vmc, str(path), last_step, init=start)
     folder = RunFolder.create(path, settings)
     if start is not None:
-        checkpoint.save(path / START, vmc.state, checkpoint.identity(vmc.method))
+        checkpoint.save(path / START, vmc.begun, checkpoint.identity(vmc.method))
+    for record in vmc.made:
+        folder.append(record.as_dict())
     return folder, settings
 
 

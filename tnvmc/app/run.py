@@ -20,8 +20,8 @@ from tnvmc.report.live import told_in_logs, working
 from tnvmc.settings.build import build_ansatz, build_sampler, chi_to_measure
 from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.defaults import load, load_in_place
-from tnvmc.settings.load import with_out
-from tnvmc.settings.problems import ConfigError
+from tnvmc.settings.load import read_toml, with_out, with_overrides
+from tnvmc.settings.problems import ConfigError, ConfigProblem
 from tnvmc.settings.rules import check_memory, check_symmetries
 from tnvmc.storage.hdf5 import read_stages
 from tnvmc.storage.run_files import asks_the_same, wall_time
@@ -99,12 +99,26 @@ def resume_run(
     """
     path = Path(path)
     require_settings(path)
+    _refuse_kept(path, overrides)
     if file is None:
         check_settings(path / CONFIG)
         settings = load_in_place(path, overrides)
     else:
         settings = load(Path(file), with_out(overrides, path))
     return continued_run(settings, own_settings=file is None)
+
+
+_KEPT = (".kind", ".model", ".init", ".init_noise", ".out", ".starts", ".sharing")
+"""Ends of keys that have had their effect where a run was begun."""
+
+
+def _refuse_kept(path: Path, overrides: Sequence[str]) -> None:
+    """Raise `ConfigError` for changes of what a run in a folder cannot change any more."""
+    asked = [each for each in overrides if each.partition("=")[0].strip().endswith(_KEPT)]
+    held = read_toml(path / CONFIG) if asked and (path / CHECKPOINT).exists() else {}
+    if with_overrides(held, asked if held else ()) != held:
+        why = f"{path} has begun, and keeps its own; start a new run with another --out"
+        raise ConfigError(ConfigProblem(f"--set {' '.join(asked)}", "override", why))
 
 
 def continued_run(

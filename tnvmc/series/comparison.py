@@ -107,6 +107,7 @@ class ComparisonKind(base.SeriesKind):
                 f"compare.{unit} = {now:g}: the comparison in {series.out} was begun with {begun} "
                 "for each ansatz, which can be raised only; choose another --out"
             )
+        super().refuse_changes(series, before)
         for name, settings in series.runs.items():
             folder, most = series.out / name, settings.optimizer.steps
             made = steps_done(read_run(folder)) if (folder / CONFIG).is_file() else 0

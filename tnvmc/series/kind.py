@@ -126,6 +126,10 @@ class SeriesTable(Shown):
         return Table(f"{self.kind.name}, {self.about['units']} units", head, rows, notes)
 
 
+_MAY_CHANGE = ("init", "init_noise", "freeze", "sharing")
+"""Of [ansatz] where a run goes on; of sharing its checkpoint decides, as older files lack it."""
+
+
 class SeriesKind:
     """One kind of several runs: how a file becomes runs, what a row is, and how it is judged."""
 
@@ -152,9 +156,13 @@ class SeriesKind:
 
     def _fixed(self, run: Json) -> dict[str, Any]:
         """Give the settings that a run keeps once it is begun: with others it is another state."""
+        rate = "auto" if run["optimizer"].get("learning_rate") == "auto" else "a number"
+        rule = {**run["optimizer"], "learning_rate": rate}
         sections = {
             **{name: run[name] for name in ("lattice", "hamiltonian")},
-            "ansatz": {key: run["ansatz"].get(key) for key in ("kind", "D")},
+            "ansatz": {k: v for k, v in run["ansatz"].items() if k not in _MAY_CHANGE},
+            "sampler": {key: run["sampler"].get(key) for key in ("kind", "n_walkers")},
+            "optimizer": {key: rule.get(key) for key in ("kind", "momentum", "learning_rate")},
             "run": relevant(run)["run"],
         }
         return {f"{name}.{key}": part[key] for name, part in sections.items() for key in part}

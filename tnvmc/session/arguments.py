@@ -197,8 +197,8 @@ def check_restored(path: Path, operator: Operator, found: State, present: State)
     sectors = [magnetisation_of(operator, each.here.configs) for each in (present, found)]
     if sectors[0] != sectors[1]:
         raise ValueError(
-            f"{path}: its walkers have 2 Sz = {sectors[1]}, those here {sectors[0]}; make the "
-            f"VMC with magnetisation = {sectors[1]}"
+            f"{path}: its walkers have 2 Sz = {sectors[1]}, those here {sectors[0]}; keep "
+            f"magnetisation = {sectors[1]}, or start a new run with ansatz.init = this file"
         )
 
 

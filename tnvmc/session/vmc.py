@@ -148,6 +148,7 @@ class VMC:
         )
         here = Iterate(theta, configs, rule.init(theta))
         self.state = State(0, here, controllers=tuple(each for each in controllers if each))
+        self.begun, self.made = self.state, list[StepRecord]()  # for a folder that comes later
         sector = magnetisation_of(operator, configs)
         problem = Problem(ansatz, operator, operator.targets, table, seed, sector)
         self.method = Method(problem, sampler, rule, schedule or Rates(1.0))
@@ -199,8 +200,8 @@ class VMC:
             callback: called with the record of each step, or a list of such functions; one that
                 gives back True ends the run.  Ready ones: `tnvmc.callbacks`.
             progress: show a live line, in a terminal or a notebook.
-            out: a folder that keeps the run as ``tnvmc run`` does, for all that read one.  A new
-                one with the first step, afterwards the same.
+            out: a folder that keeps the run as ``tnvmc run`` does, for all that read one: a new
+                one, which gets the steps before too, or the same again.
 
         Raises:
             FolderError: `out` holds another run, which stays as it is; see `tnvmc.app.recording`.
@@ -272,6 +273,7 @@ class VMC:
             record = replace(record, diagnostics=diagnostics, seconds=record.seconds + seconds)
         with uninterrupted():
             self.state = state
+            self.made.append(record)
             if callback is not None:
                 callback(record)
         return record
@@ -422,7 +424,7 @@ class VMC:
         path = as_path("VMC.restore", path)
         found = checkpoint.load(path, checkpoint.identity(self.method), self.state, archived)
         arguments.check_restored(path, self.operator, found, self.state)
-        self.state = found
+        self.state, self.made = found, []
 
 
 def _recording() -> Any:

@@ -15,6 +15,7 @@ from tnvmc.optimize.pace import OF_RULE
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.hdf5 import StateFileError, attribute, check_parameters, decoded, encoded, opened
 from tnvmc.storage.identity import ORTHOGONAL, differences
+from tnvmc.storage.run_folder import CHECKPOINT
 from tnvmc.storage.seals import PROVENANCE, Provenance
 from tnvmc.vmc.controllers import MeanOfIterates
 from tnvmc.vmc.core import Controller, Iterate, Method, State
@@ -89,17 +90,10 @@ def load(
     like = present.here
     with opened(path) as file:
         stored = attribute(file, "identity")
-        # The checkpoint may tell more, as one of a later version.
-        apart = (
-            {_RULE} if LISTED_BONDS in stored else {_RULE, LISTED_BONDS}
-        )  # older ones have no list
-        keys = {*belongs_to, *({"sharing"} & stored.keys())} - apart
-        differing = differences(
-            {key: stored.get(key) for key in stored if key in keys},
-            {key: value for key, value in belongs_to.items() if key in keys},
-        )
-        if differing:
-            raise StateFileError(f"{path}: checkpoint of another problem: {', '.join(differing)}")
+        # The checkpoint may tell more, as one of a later version; older ones have no list.
+        left_out = {_RULE} if LISTED_BONDS in stored else {_RULE, LISTED_BONDS}
+        keys = [key for key in {**belongs_to, "sharing": None} if key not in left_out]
+        _check_problem(path, *({key: x.get(key) for key in keys} for x in (stored, belongs_to)))
         _check_rule(path, stored.get(_RULE), belongs_to.get(_RULE))
         tree = decoded(file, array_namespace(like.theta))
         if others := set(tree) - _PARTS:
@@ -200,6 +194,22 @@ def _of_this_version(found: Mapping[str, Any], like: Mapping[str, Any]) -> dict[
     return kept
 
 
+def _check_problem(path: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Raise `StateFileError` where what a run keeps has changed, with what to do instead."""
+    apart = [key for key in wanted if stored[key] != wanted[key]]
+    named = [key for key in apart if key != "n_parameters"] or apart  # which follows from others
+    told = differences(*({key: each[key] for key in named} for each in (stored, wanted)))
+    if not told:
+        return
+    instead = "start a new run, with another --out"
+    if not {"lattice", "local_dim", "ansatz", "architecture"} & {*apart}:
+        state = path.parent if path.name == CHECKPOINT else path
+        instead = f"start a new run from this state, with ansatz.init = {str(state)!r}"
+        instead += ", or grow D in a [[stage]]" if "D" in apart else ""
+        instead += " (in Python, keep PEPS(sharing=...))" if "sharing" in apart else ""
+    raise StateFileError(f"{path}: checkpoint of another problem: {', '.join(told)}; {instead}")
+
+
 def _check_rule(path: Path, stored: Any, wanted: Any) -> None:
     """Raise `StateFileError` where another rule wrote what the optimizer carries, if anything."""
     if stored != wanted:
@@ -212,11 +222,7 @@ _NEW_RUN = "keep it, or start a new run with ansatz.init = this file"
 
 
 def _check(path: Path, name: str, point: Iterate, like: Iterate) -> None:
-    if point.theta.dtype != like.theta.dtype:
-        raise StateFileError(
-            f"{path}: checkpoint of another problem: dtype {point.theta.dtype} "
-            f"(now {like.theta.dtype})"
-        )
+    _check_problem(path, *({"dtype": str(each.theta.dtype)} for each in (point, like)))
     if point.configs.shape != like.configs.shape:
         raise StateFileError(
             f"{path}: written with {point.configs.shape[0]} walkers (now {like.configs.shape[0]}); "

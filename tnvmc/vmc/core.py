@@ -114,6 +114,8 @@ class Made(Protocol):
     method: Method
     state: State
     given: Given
+    begun: State  #: before the first step
+    made: list[Any]  #: `StepRecord` of each step since then; none after `restore`
 
     @property
     def operator(self) -> Operator:
