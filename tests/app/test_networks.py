@@ -135,7 +135,7 @@ def test_another_architecture_is_refused_also_with_as_many_parameters(tmp_path: 
     assert stored.n_params == other.n_params
     path = tmp_path / "c.h5"
     _vmc(stored).save(path)
-    with pytest.raises(StateFileError, match=r"another problem: heads 2 \(now 4\)$"):
+    with pytest.raises(StateFileError, match=r"another problem: heads 2 \(now 4\)"):
         _vmc(other).restore(path)
     operator = heisenberg(chain(4, "periodic"))
     with pytest.raises(StateFileError, match=r"of another architecture: heads 2 \(now 4\)$"):
@@ -143,7 +143,7 @@ def test_another_architecture_is_refused_also_with_as_many_parameters(tmp_path: 
     with pytest.raises(StateFileError, match="holds a patched_transformer.* wanted is a made on"):
         initial_parameters(built("made"), operator, 0, str(path))
     treated = built("patched_transformer", *keys, "ansatz.heads=2", "ansatz.marshall=true")
-    with pytest.raises(StateFileError, match=r"another problem: marshall False \(now True\)$"):
+    with pytest.raises(StateFileError, match=r"another problem: marshall False \(now True\)"):
         _vmc(treated).restore(path)
     # Signs leave the parameters what they are.
     assert np.array_equal(initial_parameters(treated, operator, 0, str(path)), _vmc(stored).theta)

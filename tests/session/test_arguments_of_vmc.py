@@ -121,7 +121,7 @@ def test_sectors_are_told_once_and_kept_by_all_samplers() -> None:
 def test_a_checkpoint_of_another_sector_is_refused(tmp_path: Path) -> None:
     operator, theta = heisenberg(chain(4)), ANSATZ.random(seed=1)
     VMC(operator, ANSATZ, FEW, theta=theta, magnetisation=2).save(tmp_path / "up.h5")
-    with pytest.raises(ValueError, match="make the VMC with magnetisation = 2"):
+    with pytest.raises(ValueError, match="keep magnetisation = 2"):
         VMC(operator, ANSATZ, FEW, theta=theta).restore(tmp_path / "up.h5")
 
 

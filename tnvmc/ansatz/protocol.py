@@ -168,6 +168,7 @@ class Abilities:
         None  #: symmetries that it is summed over (`wrappers.symmetrised`); None: no sum
     )
     sharing: Any = None  #: symmetries by which tensors are shared (`peps.sharing`); None: none are
+    sharing_follows: bool = False  #: whether that is left to the Hamiltonian (`PEPS.shared_for`)
     n_unshared: int | None = None  #: number of parameters without that; None: none are shared
 
     @property
@@ -198,11 +199,6 @@ class Abilities:
 
     def for_operator(self, operator: Any) -> Any:
         """Give the state with open settings decided by a Hamiltonian; itself if none is open."""
-        return self
-
-    def shared_for(self, operator: Any) -> Any:
-        """Give the state with what it shares by default for a Hamiltonian (None: nothing); itself
-        where that was said when it was made."""
         return self
 
     def with_scheme(self, scheme: Any) -> Any:

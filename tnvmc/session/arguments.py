@@ -81,13 +81,15 @@ def as_tuple(given: Any) -> tuple[Any, ...]:
     return tuple(given) if isinstance(given, list | tuple) else (given,)
 
 
-def open_settings(operator: Operator, ansatz: Ansatz, theta: Any, orthogonal_to: Any) -> Ansatz:
+def open_settings(operator: Operator, ansatz: Any, theta: Any, orthogonal_to: Any) -> Ansatz:
     """Give the ansatz with settings that were left open decided.
 
     A state that is kept orthogonal to others shares no tensors by default, as it may lack the
     symmetries of the ground state; nor does one with as many parameters in theta as without.
     """
     ansatz = ansatz.for_operator(operator)
+    if not ansatz.sharing_follows:
+        return ansatz
     shared = ansatz.shared_for(None if as_tuple(orthogonal_to) else operator)
     fits = theta is None or getattr(theta, "shape", None) == (shared.n_params,)
     return shared if fits else ansatz.shared_for(None)

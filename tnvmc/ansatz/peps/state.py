@@ -97,8 +97,7 @@ class PEPS(RowContraction):
         return self._with(dtype=dtype)
 
     def shared_for(self, operator: Operator | None) -> PEPS:
-        if not self.sharing_follows:
-            return self
+        """The same state with what it shares by default for a Hamiltonian; None: nothing."""
         if operator is None or operator.lattice != self.lattice:
             return self._with(sharing=None)
         return self._with(sharing=default_sharing(operator, self.D, self.bonds))
