@@ -303,7 +303,12 @@ def test_exact(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "words"),
     [
         (["run"], "needs a FILE.toml"),
-        (["walk"], "invalid choice: 'walk'"),
+        (["walk"], "no command 'walk'"),
+        (["runn", "study.toml"], "did you mean 'run'?"),
+        (["run", "study.toml", "--steps", "20"], "--set optimizer.steps=20"),
+        (["run", "study.toml", "--n-samples=20"], "--set sampler.n_samples=20"),
+        (["run", "study.toml", "--set", "lattice.shape=3,3"], "write lattice.shape=[3,3]"),
+        (["settings", "vmc.energy"], "tnvmc settings lists all"),
         (["run", "absent.toml"], "no such file"),
         (["run", "study.toml", "--set", "ansatz.d=3"], "did you mean 'D'?"),
         (["run", "study.toml", "--set", "ansatz.D=-3"], "ansatz.D = -3: must be an integer >= 1"),

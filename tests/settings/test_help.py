@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tnvmc.app.cli import main
-from tnvmc.settings.config import SECTIONS, keys
-from tnvmc.settings.help import settings_text
+from tnvmc.settings.config import SECTIONS, Budget, keys
+from tnvmc.settings.help import BASIC, basic_text, settings_text
 from tnvmc.settings.problems import ConfigError
 
 
@@ -53,3 +53,13 @@ def test_an_unknown_name_is_answered_with_the_nearest(capsys: pytest.CaptureFixt
     assert capsys.readouterr().err.count("\n") == 1
     assert main(["settings", "power"]) == 0
     assert "sampler.power" in capsys.readouterr().out
+
+
+def test_the_basic_keys_are_twelve() -> None:
+    told = basic_text()
+    named = [line for line in told.splitlines() if line and not line.startswith(" ")]
+    assert named[:-1] == list(BASIC) and len(BASIC) == 12
+
+
+def test_the_budget_of_a_comparison_is_explained() -> None:
+    assert all(f"compare.{key}" in settings_text("compare") for key in Budget.model_fields)

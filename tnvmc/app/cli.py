@@ -75,6 +75,29 @@ def _require_source(options: argparse.Namespace, verb: str) -> None:
 
 @command("compare several states, each an [[ansatz]], with the budget in [compare]", *SOURCE)
 def _compare(options: argparse.Namespace) -> int:
+    """example, study.toml:
+
+    [lattice]
+    shape = [4, 4]
+
+    [hamiltonian]
+    model = "heisenberg"
+
+    [compare]
+    seconds = 60               # or steps, or samples: the same for each state
+
+    [[ansatz]]
+    name = "PEPS"
+    kind = "peps"
+    D = 3
+
+    [[ansatz]]
+    name = "ViT"
+    kind = "vit"
+    patch = 2
+
+    tnvmc compare study.toml --out runs/study
+    """
     from tnvmc.series.machine import COMPARISON
 
     _require_source(options, "compare")
@@ -92,6 +115,17 @@ def _compare(options: argparse.Namespace) -> int:
     option("--sector", metavar="2Sz", type=int, help="twice the total Sz (default: the smallest)"),
 )
 def _exact(options: argparse.Namespace) -> None:
+    """example, heisenberg.toml:
+
+    [lattice]
+    shape = [4, 4]
+
+    [hamiltonian]
+    model = "heisenberg"
+
+    tnvmc exact heisenberg.toml
+    tnvmc exact heisenberg.toml --sector 2
+    """
     from tnvmc.app.exact import exact_text
     from tnvmc.report.live import working
 
@@ -272,11 +306,12 @@ def _archive(options: argparse.Namespace) -> None:
 @command(
     "what the keys of a settings file mean",
     option("name", metavar="NAME", nargs="?", help="a section or a key (default: all)"),
+    option("--basic", action="store_true", help="the twelve keys that a study needs"),
 )
 def _settings(options: argparse.Namespace) -> None:
-    from tnvmc.settings.help import settings_text
+    from tnvmc.settings.help import basic_text, settings_text
 
-    print(settings_text(options.name))
+    print(basic_text() if options.basic else settings_text(options.name))
 
 
 @command(

@@ -8,6 +8,8 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from textwrap import dedent
 from typing import Any, NoReturn
 
 from tnvmc._version import __version__
@@ -125,7 +127,8 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for function, text, arguments in _COMMANDS:
         name, about = function.__name__[1:], text[0].upper() + text[1:] + "."
-        end = function.__doc__ or (EXAMPLE if SET in arguments else None)
+        end = dedent("    " + (function.__doc__ or "")) if function.__doc__ else None
+        end = end or (EXAMPLE if SET in arguments else None)
         added = commands.add_parser(name, help=text, description=about, epilog=end, **verbatim)
         for names, rest in arguments:
             added.add_argument(*names, **rest)
@@ -151,9 +154,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return on_all_ranks(lambda: _run(arguments))
 
 
+def _parsed(arguments: list[str]) -> argparse.Namespace:
+    """Parse a command; one that there is not, or an option, is told with what may be meant."""
+    parser = make_parser()
+    known = [function.__name__[1:] for function, *_ in _COMMANDS]
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in known:
+        close = get_close_matches(arguments[0], known, 1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+        parser.error(f"no command {arguments[0]!r}; {hint}")
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        parser.error(f"unknown {unknown[0]}{_as_setting(*unknown)}")
+    return options
+
+
+def _as_setting(option: str, *values: str) -> str:
+    """Say how a key of a settings file is set that was given as an option."""
+    from tnvmc.settings.config import REPEATED, SECTIONS, keys
+
+    key, equals, value = option.lstrip("-").replace("-", "_").partition("=")
+    value = value if equals else next(iter(values), "VALUE")
+    once = [home for home in SECTIONS if home not in REPEATED]
+    homes = [f"--set {home}.{key}={value}" for home in once if key in keys(home)]
+    return f"; did you mean {' or '.join(homes)}?" if homes and option.startswith("-") else ""
+
+
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        options = make_parser().parse_args(arguments)
+        options = _parsed(sys.argv[1:] if arguments is None else list(arguments))
         warnings.formatwarning = warning_line
         try:
             status = options.command(options) or 0

@@ -153,8 +153,11 @@ class Budget(Section):
     """What each state of a comparison may use: one of the three."""
 
     steps: Positive | None = None
+    """Steps of each state."""
     samples: Positive | None = None
+    """Samples that each state may draw in all its steps."""
     seconds: PositiveNumber | None = None
+    """Seconds that the steps of each state may take."""
 
     def __str__(self) -> str:
         return next(f"{v:g} {k}" for k, v in self.model_dump(exclude_none=True).items())

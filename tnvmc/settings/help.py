@@ -8,7 +8,7 @@ import textwrap
 from typing import NamedTuple
 
 from tnvmc.limits import Section, allowed, meaning
-from tnvmc.settings.config import REPEATED, SECTIONS, Settings, keys, selector
+from tnvmc.settings.config import REPEATED, SECTIONS, Budget, Settings, keys, selector
 from tnvmc.settings.problems import ConfigError, ConfigProblem, nearest
 
 _WIDTH = 88
@@ -56,6 +56,20 @@ def _default(model: type[Section], key: str) -> str:
     return f" Default: `{json.dumps(field.default)}`."
 
 
+BASIC = (
+    "lattice.kind", "lattice.shape", "lattice.boundary", "hamiltonian.model", "ansatz.kind",
+    "ansatz.D", "contraction.chi", "sampler.n_samples", "sampler.magnetisation", "optimizer.steps",
+    "measure.n_samples", "run.out",
+)  # fmt: skip
+"""Keys that a study needs; the defaults of all others serve."""
+
+
+def basic_text() -> str:
+    """Describe the keys of `BASIC`, each in a few lines."""
+    more = "All others have defaults that serve: tnvmc settings lists them."
+    return "\n\n".join([*(_key(*name.split(".")) for name in BASIC), more])
+
+
 def settings_text(name: str | None = None) -> str:
     """Describe a section, a key ("sampler.power" or "power"), or list all keys for None.
 
@@ -65,15 +79,26 @@ def settings_text(name: str | None = None) -> str:
     if name is None:
         lines = [f"{heading(section):<14} {', '.join(keys(section))}" for section in SECTIONS]
         lines = [textwrap.fill(line, _WIDTH, subsequent_indent=" " * 15) for line in lines]
-        return "\n".join([*lines, "", "tnvmc settings SECTION, or KEY, tells what they mean."])
+        return "\n".join(
+            [
+                *lines,
+                "",
+                "tnvmc settings SECTION, or KEY, tells what they mean; --basic those of a study.",
+            ]
+        )
     name = name.strip("[]")
     if name in SECTIONS:
         first = textwrap.fill(_plain(f"{heading(name)}  {meaning(Settings, name)}"), _WIDTH)
         return "\n\n".join([first, *(_key(name, key) for key in keys(name))])
+    if name == "compare":
+        budget = [f"compare.{key}  {meaning(Budget, key)}" for key in Budget.model_fields]
+        more = "Sections of each [[ansatz]] stand in its table: docs/compare.md."
+        return "\n".join(["[compare]  What each state may use: one of three.", *budget, more])
     section, _, key = name.rpartition(".")
     homes = [home for home in SECTIONS if key in keys(home) and section in ("", home)]
     if not homes:
         hint = nearest(key, [*SECTIONS, *(key for home in SECTIONS for key in keys(home))])
+        hint = hint or "tnvmc settings lists all"
         raise ConfigError(ConfigProblem("settings", "unknown_name", f"'{name}'", hint=hint))
     return "\n\n".join(_key(home, key) for home in homes)
 

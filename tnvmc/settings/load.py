@@ -133,7 +133,8 @@ def _change(data: dict[str, Any], override: str) -> str | None:
         )
         return example + _with_section(override)
     if (value := _value(text.strip())) is None:
-        return f"{text.strip()!r} is not a TOML value"
+        listed = f"; write {names.strip()}=[{text.strip()}]" if _value(f"[{text}]") else ""
+        return f"{text.strip()!r} is not a TOML value{listed}"
     if len(path) == 1 and (why := set_by_every_stage(data.get("stage"), path[0], key)):
         return why
     table: Any = data
