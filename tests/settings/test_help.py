@@ -47,7 +47,7 @@ def test_nothing_is_left_of_the_marks_of_the_web_page() -> None:
 def test_an_unknown_name_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ConfigError, match="'sampler.powr' is neither.*did you mean 'power'"):
         settings_text("sampler.powr")
-    with pytest.raises(ConfigError, match="neither a section nor a key$"):
+    with pytest.raises(ConfigError, match="neither a section nor a key; tnvmc settings lists all$"):
         settings_text("ansatz.qqqqq")
     assert main(["settings", "powr"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
