@@ -56,8 +56,8 @@ from tnvmc.estimate.observables import at_fixed_magnetisation, energy_terms, loc
 from tnvmc.estimate.reliability import LEAST_CHANGED, changed_part, doubts
 from tnvmc.estimate.statistics import (
     Estimate,
-    difference,
     effective_samples,
+    estimate,
     estimate_samples,
 )  # fmt: skip
 from tnvmc.operators.spin import SIGMA_Z
@@ -171,7 +171,8 @@ def of_blocks(group: Group) -> Judged:
 
 def of_difference(group: Group) -> Judged:
     """The difference of the values and of their cubes over 3."""
-    return _judged(difference(group.values, group.values**3 / 3 - 1.0, group.n_walkers), group)
+    apart = group.values - (group.values**3 / 3 - 1.0)
+    return _judged(estimate(apart, group.n_walkers), group)
 
 
 def of_line(group: Group) -> Judged:

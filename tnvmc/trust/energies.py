@@ -42,6 +42,10 @@ _SECONDS = 2e-7  # of diagonalising, for each state and term: twice that of up t
 
 _SIGMA = 1e-6  # of the off-diagonal energy: what counts as the error of an enumeration
 
+_FAR_FROM_AN_EIGENSTATE = 3e-3
+"""V-score above which an energy is in doubt: J1-J2 4x4 of D = 3 has 1e-3 at a relative error of as
+much, random bonds between 20 sites 1e-1 at 7e-2."""
+
 _NO_EIGENSTATE = 1e-5
 """V-score above which a state is no eigenstate.  Those have exchange parities by right: dimers."""
 
@@ -65,7 +69,7 @@ def judged(
         lower: states that psi is kept orthogonal to.
         known: the energy that no state lies below, where it has been looked up; otherwise it is
             found where a sector of `DIAGONALISED` states (`DIAGONALISED_IN_DOUBT` where another
-            code is found) has it.
+            code is found, or the V-score is large) has it.
         final: whether an energy far above the exact one and missing signs are told, as they are not
             of an early stage or of a scan of chi.
 
@@ -75,7 +79,8 @@ def judged(
     energy, overlaps = (measured.energy, measured.energy_error), measured.overlaps
     told = [*measured.diagnostics, *of_samples(found)]
     told += of_signs(found) if final and not lower else ()
-    most = DIAGONALISED_IN_DOUBT if len(told) > len(measured.diagnostics) else DIAGONALISED
+    in_doubt = len(told) > len(measured.diagnostics) or measured.v_score > _FAR_FROM_AN_EIGENSTATE
+    most = DIAGONALISED_IN_DOUBT if in_doubt else DIAGONALISED
     told += of_excited(energy, lower, overlaps, DIAGONALISED)
     mixed = any(each.code == "not_orthogonal" for each in told)  # at no level then
     if math.isfinite(measured.energy) and not mixed:
@@ -154,7 +159,7 @@ def of_level(
         final: whether an energy far above it is told, as it is not of steps and of early stages.
     """
     if known is None and final:
-        known = place.level(min(most, DIAGONALISED))
+        known = place.level(most)
     floor = place.floor(most) if known is None or place.lower else known
     if floor is not None:
         yield from below_exact(energy, place.operator, floor, chi_of(place.ansatz))
