@@ -61,6 +61,8 @@ def test_energies_belong_to_their_sector() -> None:
         (heisenberg(square(6, 6)), 38),
         (heisenberg(square(3, 3)), 0),
         (heisenberg(square(6, 6)), 0.5),
+        (heisenberg(square(6, 6)), 2.0),
+        (heisenberg(square(6, 6)), "x"),
         (tfim(chain(8)), 0),
     ],
 )

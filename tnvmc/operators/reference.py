@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tnvmc.backend.arguments import whole
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.operators.basis import smallest_magnetisation
 from tnvmc.operators.term import Operator, require_operator
@@ -46,6 +47,8 @@ def known_energy(operator: Operator, magnetisation: int | None = None) -> KnownE
     `known_energies.toml`.  Sums and multiples of operators carry no couplings and are not found.
     """
     require_operator("known_energy", "operator", operator)
+    if magnetisation is not None:
+        magnetisation = whole("known_energy", "magnetisation", magnetisation, None)
     operator.states(magnetisation)  # ValueError
     smallest = smallest_magnetisation(operator.n_sites, operator.local_dim)
     sector = abs(magnetisation or 0) if abs(magnetisation or 0) > smallest else 0
