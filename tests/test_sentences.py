@@ -282,6 +282,15 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("direction_not_finite", {}, "direction not finite"),
     ("sampling_failed", {"reason": "psi vanishes"}, "psi vanishes"),
     (
+        "variance_large",
+        {"v_score": 0.45, "most": 0.08, "lacks": "D"},
+        (
+            "the variance is large: a V-score of 0.45, above 0.08, so the state is far from any "
+            "eigenstate and its energy may lie far above the lowest one; try more steps or a "
+            "larger D"
+        ),
+    ),
+    (
         "exchange_fixed",
         {"pairs": [{"sites": [3, 4], "parity": -1}, {"sites": [6, 7], "parity": 1}]},
         (

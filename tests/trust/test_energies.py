@@ -20,6 +20,7 @@ from tnvmc import (
     Sampler,
     Symmetrised,
     UnreliableWarning,
+    from_bonds,
     heisenberg,
     measure_observables,
     square,
@@ -28,7 +29,7 @@ from tnvmc import (
 )
 from tnvmc.operators.models import xxz
 from tnvmc.trust import reference
-from tnvmc.trust.energies import affordable, of_level, of_steps
+from tnvmc.trust.energies import LARGE_V_SCORE, affordable, of_level, of_steps
 from tnvmc.trust.reference import DIAGONALISED, Place, lowest_energy
 
 LATTICE = square(3, 2)
@@ -225,3 +226,19 @@ def test_signs_of_a_symmetric_or_an_excited_state_are_not_judged() -> None:
         theta = np.zeros(state.n_params)
         vmc = VMC(operator, ansatz, Enumerate(threads=1), theta=theta, orthogonal_to=kept)
         assert "signs_raise_energy" not in codes(vmc.measure())
+
+
+def test_a_state_far_from_any_eigenstate_is_told() -> None:
+    """Bonds at random between 20 sites, D = 2: 10 % above the ground state without a word."""
+    rng = np.random.default_rng(3)
+    bonds = {(i, i + 1) for i in range(13)}
+    while len(bonds) < 24:
+        i, j = sorted(map(int, rng.choice(14, 2, replace=False)))
+        bonds.add((i, j))
+    operator = heisenberg(from_bonds((2, 7), sorted(bonds)))
+    vmc = VMC(operator, PEPS(operator.lattice, 1), Sampler(64, 256, threads=1))
+    vmc.run(3)
+    with pytest.warns(UnreliableWarning, match="variance_large"):
+        found = vmc.measure(n_samples=512)
+    (told,) = (each for each in found.diagnostics if each.code == "variance_large")
+    assert told.values["v_score"] == found.v_score > LARGE_V_SCORE
