@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -169,7 +170,8 @@ def test_moves_are_planned_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
         planned.append(tree)
         return plan_moves(tree, array)
 
-    monkeypatch.setattr("tnvmc.ansatz.neural.compiled_sweeps.beside", counted)
+    # The module itself: other tests import the package anew, which leaves its parts behind.
+    monkeypatch.setattr(import_module("tnvmc.ansatz.neural.compiled_sweeps"), "beside", counted)
     for step in range(2):
         sample(Sampler(8, 8, n_burn=3, chunk=8), ansatz, (ansatz.random(0), initial_configs(operator, 8, 0)), operator.targets, moves_for(operator), (0, step))  # fmt: skip
     assert len(planned) == 2
