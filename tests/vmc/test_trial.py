@@ -77,3 +77,12 @@ def test_a_start_knows_its_sector(sector):
     n_sites = operator.n_sites
     assert there.energy / n_sites < exact + 0.01
     assert blind.energy / n_sites > exact + 0.1
+
+
+def test_a_checkpoint_tells_nothing_of_starts_tried_before_it(tmp_path):
+    vmc, _ = run_of(steps=2)
+    vmc.save(tmp_path / "checkpoint.h5")
+    other = VMC(MAGNET, PEPS(MAGNET.lattice, 2, sharing=None), SAMPLER)
+    other.choose_start()
+    other.restore(tmp_path / "checkpoint.h5")
+    assert told([other.step()]) == []

@@ -424,7 +424,7 @@ class VMC:
         path = as_path("VMC.restore", path)
         found = checkpoint.load(path, checkpoint.identity(self.method), self.state, archived)
         arguments.check_restored(path, self.operator, found, self.state)
-        self.state, self.made = found, []
+        self.state, self.made, self._trial = found, [], ((), 0.0)
 
 
 def _recording() -> Any:
