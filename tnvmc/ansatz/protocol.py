@@ -184,6 +184,11 @@ class Abilities:
         return Execution()
 
     @property
+    def coarser(self) -> Any:
+        """The same state by a cheaper contraction, for chains to walk on; None: there is none."""
+        return None
+
+    @property
     def n_null(self) -> int | None:
         """Directions of theta along which psi changes by a factor at most; None: unknown."""
         return None

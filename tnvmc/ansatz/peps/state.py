@@ -8,6 +8,7 @@ batch is contracted at once, and a pass leaves behind what the next one needs.
 
 from __future__ import annotations
 
+from dataclasses import is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -37,6 +38,8 @@ Array = Any
 CHUNK_BYTES = 2**22
 """Size that the largest intermediate of a chunk aims at: the cache of one core, and no less than
 16 walkers, below which the calls cost more than the products (measured, see benchmarks)."""
+
+_NARROW = 4
 
 
 class PEPS(RowContraction):
@@ -92,6 +95,18 @@ class PEPS(RowContraction):
     def with_scheme(self, scheme: Scheme) -> PEPS:
         """The same state contracted in another way; theta carries over."""
         return self._with(scheme=scheme)
+
+    @cached_property
+    def coarser(self) -> PEPS | None:
+        """The state with half its chi, at least D; None where that saves nothing.
+
+        On up to four rows or columns most bonds of a boundary are narrower than chi.
+        """
+        chi, scheme = chi_of(self) or 0, self.scheme
+        half = max(self.D, chi // 2)
+        if half >= chi or min(self.lattice.shape) <= _NARROW or not is_dataclass(scheme):
+            return None
+        return self.with_scheme(replace(scheme, chi=half))
 
     def _of_type(self, dtype: str) -> PEPS:
         return self._with(dtype=dtype)
