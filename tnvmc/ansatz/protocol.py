@@ -158,6 +158,7 @@ class Abilities:
     dtype: Any = None  #: type of theta; None: unknown
     scheme: Any = None  #: how it is contracted (`tnvmc.contraction.schemes`); None: by no scheme
     scheme_given: bool = True  #: whether that was chosen; if not, a run may begin at a smaller chi
+    coarser: Any = None  #: the same state by a cheaper contraction, for chains to walk on, or None
     starts: tuple[str, ...] = ()  #: kinds of start that `initial` knows, the default first
     tempered: bool = False  #: whether `tempered_sweep` can sample |psi|^(2 power)
     walks: bool = False  #: whether `walk` makes several sweeps in one call
@@ -182,11 +183,6 @@ class Abilities:
     def execution(self) -> Execution:
         """How it should be run."""
         return Execution()
-
-    @property
-    def coarser(self) -> Any:
-        """The same state by a cheaper contraction, for chains to walk on; None: there is none."""
-        return None
 
     @property
     def n_null(self) -> int | None:

@@ -120,8 +120,8 @@ class Sampler(Samples):
         xp = array_namespace(point.theta, point.configs)
         parts = chunks(self.n_walkers, ansatz, xp, self.chunk)
         run = _Chunk(
-            self, ansatz, walks_coarser(ansatz, point, power), point,
-            tables_in(problem.targets, xp), tables_in(problem.moves, xp),
+            self, ansatz, ansatz.coarser is not None and walks_coarser(ansatz, point, power),
+            point, tables_in(problem.targets, xp), tables_in(problem.moves, xp),
             (problem.seed, stream), power, jacobian,
             max(1, _AT_ONCE // self.n_walkers) if len(parts) == 1 else 1,
         )  # fmt: skip
@@ -276,8 +276,6 @@ def walks_coarser(ansatz: Ansatz, point: Point, power: float) -> bool:
     Which configurations come next needs psi less exactly than what is measured there; and where
     samples have weights anyway, these restore |psi|^2.  Cost: 2 amplitudes of `_TRIED` walkers.
     """
-    if ansatz.coarser is None:
-        return False
     both, some = (ansatz, ansatz.coarser), point.configs[:_TRIED, :]
     ln, ln_1 = (to_host(each.log_amplitude(point.theta, some).log_abs) for each in both)
     alive = np.isfinite(ln) & np.isfinite(ln_1)
