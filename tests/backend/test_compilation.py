@@ -22,6 +22,7 @@ from tnvmc.backend import host, progress
 from tnvmc.backend.host import compilation, strips
 from tnvmc.backend.host.compilation import Announcement, Ended, numbers_of
 from tnvmc.backend.host.elements import multiply
+from tnvmc.backend.host.inlining import helper
 
 
 def strip_of(dtype: Any) -> Any:
@@ -92,6 +93,20 @@ def test_a_compilation_for_which_nobody_waits_ends_and_can_begin_again() -> None
             double(3.0)
         assert not double.signatures
         assert double(3.0) == 6.0
+
+
+def test_what_kernels_call_is_no_machine_code_of_its_own() -> None:
+    @helper
+    def double(x: float) -> float:
+        return 2 * x
+
+    @numba.njit
+    def outer(x: float) -> float:
+        return double(x) + double(x + 1)
+
+    assert outer(3.0) == 14.0
+    [(_, compiled)] = double.overloads.items()
+    assert compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name) == 0
 
 
 RUN = """

@@ -6,12 +6,12 @@ which the names below count off.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numba import types
 from numba.extending import overload
 
 from tnvmc.backend.host.decompositions import PANEL
+from tnvmc.backend.host.inlining import helper
 from tnvmc.backend.host.products import product
 from tnvmc.backend.host.vectors import (
     absolute,
@@ -37,7 +37,7 @@ N_LEGS = 16
 """A strip of one row has DOWN = 0 and LEFT = RIGHT = 1 in place of a lower one."""
 
 
-@numba.njit
+@helper
 def opened(env, scratch, upper, lower, top, legs, bottom, leftward):
     """Absorb the top and the sites of a column into an environment, leaving its lower legs open.
 
@@ -80,7 +80,7 @@ def opened(env, scratch, upper, lower, top, legs, bottom, leftward):
     return x
 
 
-@numba.njit
+@helper
 def close(held, out, bottom, legs, leftward):
     """Absorb a boundary tensor (vertical, in, out) from below into what `opened` gave."""
     vertical = legs[LOWER + DOWN] if legs[LOWER + DOWN] else legs[UPPER + DOWN]
@@ -92,7 +92,7 @@ def close(held, out, bottom, legs, leftward):
     product(held, bottom, out, k, 1, n, n, size_of(legs, leftward) // n, n, k)
 
 
-@numba.njit
+@helper
 def turn(out, below, legs):
     """Copy a boundary tensor (vertical, left, right) as (vertical, right, left)."""
     vertical = legs[LOWER + DOWN] if legs[LOWER + DOWN] else legs[UPPER + DOWN]
@@ -103,7 +103,7 @@ def turn(out, below, legs):
                 out[(i * right + k) * left + j] = below[(i * left + j) * right + k]
 
 
-@numba.njit
+@helper
 def size_of(legs, leftward):
     """Numbers of the environment left (right) of a column."""
     if leftward:
@@ -113,13 +113,13 @@ def size_of(legs, leftward):
     return legs[ABOVE_RIGHT] * rows * legs[BELOW_RIGHT]
 
 
-@numba.njit
+@helper
 def size_of_site(legs):
     """Numbers of a tensor of the upper row, for one local state."""
     return legs[UPPER + UP] * legs[UPPER + LEFT] * legs[UPPER + DOWN] * legs[UPPER + RIGHT]
 
 
-@numba.njit
+@helper
 def site_environment(left, right, out, scratch, above, below, legs):
     """Write (up, left, down, right), the strip of one row without one site, to `out`.
 
@@ -145,7 +145,7 @@ def site_environment(left, right, out, scratch, above, below, legs):
     product(x, y, out, o * b, 1, d * r, d * r, u * l, d * r, o * b)
 
 
-@numba.njit
+@helper
 def closed(environment, site, legs):
     """Sum of an environment (up, left, down, right) times a site (right, down, up, left)."""
     u, l, d, r = legs[UPPER + UP], legs[UPPER + LEFT], legs[UPPER + DOWN], legs[UPPER + RIGHT]
@@ -190,7 +190,7 @@ def _of_reals(left, right, size):
     return total
 
 
-@numba.njit
+@helper
 def rescale(env, size):
     """Scale numbers to largest real or imaginary part 1, and give the log of the scale."""
     p, wide, i = parts(env), lanes(env), 0
@@ -213,7 +213,7 @@ def rescale(env, size):
     return np.log(top)
 
 
-@numba.njit
+@helper
 def room_of_strip(strip):
     """Memory of a thread, and places in it: environments by cut, three times, and scratch."""
     n_cols = strip.legs.shape[0]
@@ -234,7 +234,7 @@ def room_of_strip(strip):
     return memory, cuts, cuts + total, cuts + 2 * total, rooms
 
 
-@numba.njit
+@helper
 def split(value, log):
     """Phase and log modulus of value * exp(log), 0 and -inf where it vanishes."""
     size = abs(value)
@@ -243,7 +243,7 @@ def split(value, log):
     return value / size, np.log(size) + log
 
 
-@numba.njit
+@helper
 def state_of(config, sites, n_sites, local_dim):
     state = 0
     for i in range(n_sites):
@@ -251,14 +251,14 @@ def state_of(config, sites, n_sites, local_dim):
     return state
 
 
-@numba.njit
+@helper
 def put(config, sites, n_sites, state, local_dim):
     for i in range(n_sites - 1, -1, -1):
         config[sites[i]] = state % local_dim
         state //= local_dim
 
 
-@numba.njit
+@helper
 def acceptance(new_log, old_log, power, cap):
     """The probability to accept a move; a logarithm is -inf where psi vanishes."""
     if old_log == -np.inf:
@@ -269,7 +269,7 @@ def acceptance(new_log, old_log, power, cap):
     return min(1.0, np.exp(min(gap, 0.0))) * min(1.0, cap / (1.0 + np.exp(-abs(gap))))
 
 
-@numba.njit
+@helper
 def room_of_row(row, bonds):
     """Sizes: of a boundary, places of environments, decompositions, intermediates."""
     n_cols, size, widest, room = row.legs.shape[0], 0, 1, 64

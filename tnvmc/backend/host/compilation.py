@@ -33,6 +33,8 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]
     `options` are further ones of `numba.njit`.  RuntimeError: the folder cannot be written.
     """
 
+    options["no_cfunc_wrapper"] = True  # for code in C, which none of these calls
+
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
         compiled: Callable[..., Any] = numba.njit(nogil=True, **options)(function)
         compiled._cache = KernelCache(function)  # type: ignore[attr-defined]

@@ -8,10 +8,10 @@ of a row lie side by side.  Reflectors are Hermitian, with real factors: I - tau
 
 from __future__ import annotations
 
-import numba
 from numba import types
 from numba.extending import overload
 
+from tnvmc.backend.host.inlining import helper
 from tnvmc.backend.host.vectors import (
     add,
     copysign,
@@ -34,7 +34,7 @@ PANEL = 4
 """Columns at a time; rows of matrices have room for PANEL - 1 more."""
 
 
-@numba.njit
+@helper
 def _reflect_reals(a, m, width, j, k, tau, skipped):
     """Apply reflector j, whose own entry in row j is 1, to columns k to k + 3 but the first few."""
     wide = lanes(a)
@@ -72,7 +72,7 @@ def _reflect_reals(a, m, width, j, k, tau, skipped):
         store(a, at + 3 * wide, fma(v, p3, load(a, at + 3 * wide)))
 
 
-@numba.njit
+@helper
 def _reflector_of_reals(a, m, width, j):
     """Replace column j from row j on by its reflector, and give minus the factor of it."""
     wide = lanes(a)
@@ -89,7 +89,7 @@ def _reflector_of_reals(a, m, width, j):
     return subtract(filled(a, 0.0), divide(pivot, nonzero(size)))
 
 
-@numba.njit
+@helper
 def _reflect_pairs(a, m, width, j, k, tau, skipped):
     """Apply reflector j to columns k to k + 3 but the first few; complex numbers."""
     wide = lanes(a)
@@ -113,7 +113,7 @@ def _reflect_pairs(a, m, width, j, k, tau, skipped):
             store(a, begin + i * step + wide, fma(u, x, fma(v, y, c)))
 
 
-@numba.njit
+@helper
 def _reflector_of_pairs(a, m, width, j):
     """Replace column j from row j on by its reflector; gives minus its factor; complex."""
     wide = lanes(a)
@@ -136,7 +136,7 @@ def _reflector_of_pairs(a, m, width, j):
     return subtract(filled(a, 0.0), divide(pivot, nonzero(size)))
 
 
-@numba.njit
+@helper
 def _reflect(a, m, width, j, k, tau, skipped, p):
     if p == 2:
         _reflect_pairs(a, m, width, j, k, tau, skipped)
@@ -144,12 +144,12 @@ def _reflect(a, m, width, j, k, tau, skipped, p):
         _reflect_reals(a, m, width, j, k, tau, skipped)
 
 
-@numba.njit
+@helper
 def _reflector(a, m, width, j, p):
     return _reflector_of_pairs(a, m, width, j) if p == 2 else _reflector_of_reals(a, m, width, j)
 
 
-@numba.njit
+@helper
 def factor(a, taus, m, n, p):
     """Replace the lower part of `a` by reflectors, and write minus their factors.
 
@@ -170,7 +170,7 @@ def factor(a, taus, m, n, p):
                 _reflect(a, m, width, j, k, tau, j + 1 - k, p)
 
 
-@numba.njit
+@helper
 def form(a, taus, m, n, p):
     """Replace reflectors by the first n columns of their product; arguments as of `factor`."""
     wide, width = lanes(a), n + PANEL - 1
@@ -192,7 +192,7 @@ def form(a, taus, m, n, p):
                         store(a, place, multiply(tau, load(a, place)))
 
 
-@numba.njit
+@helper
 def enter(a, matrices, step, by_row, m, n, p):
     """Copy the first n columns of matrices, `step` numbers apart, into the lanes.
 
@@ -206,7 +206,7 @@ def enter(a, matrices, step, by_row, m, n, p):
             transpose_rows(given, p * i * by_row + j, p * step, a, to, wide, some)
 
 
-@numba.njit
+@helper
 def leave(a, matrices, step, m, n, p):
     """Copy all lanes into matrices (m, n), `step` apart.  Reads a vector beyond the end of a."""
     wide, width = lanes(a), p * (n + PANEL - 1)
@@ -217,7 +217,7 @@ def leave(a, matrices, step, m, n, p):
             transpose_lanes(a, at, wide, kept, p * i * n + j, p * step, some)
 
 
-@numba.njit
+@helper
 def leave_one(a, lane, matrix, m, n, p):
     """Copy one lane into a matrix (m, n)."""
     wide, width = lanes(a), p * (n + PANEL - 1)

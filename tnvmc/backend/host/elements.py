@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tnvmc.backend.host.compilation import kernel
+from tnvmc.backend.host.inlining import helper
 
 
 class Terms(NamedTuple):
@@ -33,7 +34,7 @@ class Places(NamedTuple):
     local_dim: int
 
 
-@kernel()
+@helper
 def _digits(code, places, digits):
     if places.local_dim == 2:  # divisions by what is not known beforehand take a third of the time
         for site in range(places.n_sites - 1, -1, -1):
@@ -45,7 +46,7 @@ def _digits(code, places, digits):
         code //= places.local_dim
 
 
-@kernel()
+@helper
 def _state(terms, patch, digits, local_dim):
     state = 0
     for k in range(terms.sites.shape[1]):

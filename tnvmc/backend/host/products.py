@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
+from tnvmc.backend.host.inlining import helper
 from tnvmc.backend.host.vectors import INDEX, Code, Vector, lanes, written
 
 Array = Any
@@ -92,7 +92,7 @@ def _product(parts: int) -> Any:
     high1, two1, one1 = (_tile(rows, 1, parts) for rows in (high, 2, 1))
     four2, two2, one2 = (_tile(rows, 2, parts) for rows in (4, 2, 1))
 
-    @numba.njit
+    @helper
     def product(a, b, c, ar, ak, bk, cr, m, n, inner):
         ar, ak, bk, cr = parts * ar, parts * ak, parts * bk, parts * cr
         n, j, wide = parts * n, 0, lanes(c)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from tnvmc.backend.host.columns import (
@@ -39,6 +38,7 @@ from tnvmc.backend.host.columns import (
 )  # fmt: skip
 from tnvmc.backend.host.compilation import kernel
 from tnvmc.backend.host.decompositions import conjugated, enter, factor, form, leave, leave_one
+from tnvmc.backend.host.inlining import helper
 from tnvmc.backend.host.products import product
 from tnvmc.backend.host.vectors import keep, lanes, parts, pointer, shifted
 
@@ -212,12 +212,12 @@ def measure(strip, configs, moves, result):
     keep(memory)
 
 
-@numba.njit
+@helper
 def _scratch(memory, rooms):
     return pointer(memory, rooms[0]), pointer(memory, rooms[1]), pointer(memory, rooms[2])
 
 
-@numba.njit
+@helper
 def _placed(strip, configs, w):
     """Pointers to what belongs to a walker: spins of both rows, tables either way, boundaries."""
     n_cols = strip.legs.shape[0]
@@ -232,7 +232,7 @@ def _placed(strip, configs, w):
     return pointer(configs, upper), pointer(configs, lower), tables[0], tables[1], above, below
 
 
-@numba.njit
+@helper
 def _all_right(place, legs, rescaled, work, rights, logs, scratch, log):
     """The environments right of each column, and their logs."""
     uppers, lowers, _, tables, above, below = place
@@ -252,7 +252,7 @@ def _all_right(place, legs, rescaled, work, rights, logs, scratch, log):
             logs[c] += rescale(out, size_of(column, True))
 
 
-@numba.njit
+@helper
 def _absorb(place, legs, rescaled, env, out, scratch, c):
     """Absorb column c from the left; gives the log of the scale that was taken out."""
     uppers, lowers, tables, _, above, below = place
@@ -266,7 +266,7 @@ def _absorb(place, legs, rescaled, env, out, scratch, c):
     return 0.0
 
 
-@numba.njit
+@helper
 def _sites(tables, column, upper, lower):
     """Tensors of a column at the spins of two rows."""
     below = column[LOWER + UP] * column[LOWER + LEFT] * column[LOWER + DOWN] * column[LOWER + RIGHT]
@@ -274,7 +274,7 @@ def _sites(tables, column, upper, lower):
     return shifted(tables, above), shifted(tables, column[LOWER + SITE] + lower * below)
 
 
-@numba.njit
+@helper
 def _derivative(place, left, right, out, scratch, legs, c):
     """Write the log-derivatives of one site."""
     uppers, _, tables, _, above, below = place
@@ -359,7 +359,7 @@ def absorb(row, chi, bonds, configs, numbers, log_scale):
     keep(memory, matrices, factors)
 
 
-@numba.njit
+@helper
 def _carried(place, legs, carry, room, kappa, c):
     """Absorb column c into the carry, with its lower legs open; x and y stand behind it."""
     spins, _, tables, _, above, _ = place
@@ -369,7 +369,7 @@ def _carried(place, legs, carry, room, kappa, c):
     return opened(carry, scratch, site, site, top, column, kappa, False)
 
 
-@numba.njit
+@helper
 def _sketched(place, row, envs, cuts, room):
     """Right environments of boundary and row, closed with the sketch; the carry begins as 1."""
     spins, _, _, tables, above, sketch = place
@@ -388,13 +388,13 @@ def _sketched(place, row, envs, cuts, room):
         env = out
 
 
-@numba.njit
+@helper
 def _copy(source, target, size):
     for i in range(size):
         target[i] = source[i]
 
 
-@numba.njit
+@helper
 def _identity(q, m):
     for i in range(m):
         for j in range(m):

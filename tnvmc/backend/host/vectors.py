@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import llvmlite.binding
-import numba
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
+
+from tnvmc.backend.host.inlining import helper
 
 BYTES = 64 if llvmlite.binding.get_host_cpu_features().get("avx512f") else 32
 """Of one vector."""
@@ -157,7 +158,7 @@ def reals(typingctx: Any, start: Any) -> Any:
     return written(types.CPointer(vector.dtype)(start), vector, Code.data)
 
 
-@numba.njit
+@helper
 def keep(*arrays):
     """Nothing: an array whose pointers are in use lives at least to here."""
 
