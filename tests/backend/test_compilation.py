@@ -22,7 +22,7 @@ from tnvmc.backend import host, progress
 from tnvmc.backend.host import compilation, strips
 from tnvmc.backend.host.compilation import Announcement, Ended, numbers_of
 from tnvmc.backend.host.elements import multiply
-from tnvmc.backend.host.inlining import helper
+from tnvmc.backend.host.vectors import helper
 
 
 def strip_of(dtype: Any) -> Any:

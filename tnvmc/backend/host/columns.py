@@ -11,13 +11,13 @@ from numba import types
 from numba.extending import overload
 
 from tnvmc.backend.host.decompositions import PANEL
-from tnvmc.backend.host.inlining import helper
 from tnvmc.backend.host.products import product
 from tnvmc.backend.host.vectors import (
     absolute,
     add,
     filled,
     fma,
+    helper,
     highest,
     lanes,
     larger,

@@ -11,13 +11,13 @@ from __future__ import annotations
 from numba import types
 from numba.extending import overload
 
-from tnvmc.backend.host.inlining import helper
 from tnvmc.backend.host.vectors import (
     add,
     copysign,
     divide,
     filled,
     fma,
+    helper,
     lanes,
     load,
     multiply,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tnvmc.backend.host.compilation import kernel
-from tnvmc.backend.host.inlining import helper
+from tnvmc.backend.host.vectors import helper
 
 
 class Terms(NamedTuple):

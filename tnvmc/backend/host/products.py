@@ -11,8 +11,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-from tnvmc.backend.host.inlining import helper
-from tnvmc.backend.host.vectors import INDEX, Code, Vector, lanes, written
+from tnvmc.backend.host.vectors import INDEX, Code, Vector, helper, lanes, written
 
 Array = Any
 

@@ -38,9 +38,8 @@ from tnvmc.backend.host.columns import (
 )  # fmt: skip
 from tnvmc.backend.host.compilation import kernel
 from tnvmc.backend.host.decompositions import conjugated, enter, factor, form, leave, leave_one
-from tnvmc.backend.host.inlining import helper
 from tnvmc.backend.host.products import product
-from tnvmc.backend.host.vectors import keep, lanes, parts, pointer, shifted
+from tnvmc.backend.host.vectors import helper, keep, lanes, parts, pointer, shifted
 
 
 class Strip(NamedTuple):
