@@ -101,6 +101,10 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("steps_settled", {"steps": 20, **MOVED, **CHANGE},
      ("steps: no change of the energy is seen over the last quarter (20 steps): "
      "-1.20(40)e-4 per site")),
+    ("steps_undecided", {"steps": 20, **MOVED, **CHANGE},
+     ("steps: too noisy to tell whether the energy has settled: a change of -1.20(40)e-4 per site "
+     "over the last quarter (20 steps), 3.2 sigma of the measurement; make more steps, or raise "
+     "sampler.n_samples")),
     ("energy_still_falls", {"steps": 20, **MOVED, **CHANGE},
      ("steps: the energy still falls: by 3.2 sigma (6.4e-5 per site) over the last quarter "
      "(20 steps); more steps will lower it")),

@@ -126,6 +126,10 @@ def test_the_change_over_the_last_quarter(slope: float) -> None:
     change, uncertainty = seen
     assert abs(change - 40 * slope) < SIGMAS * uncertainty
     assert uncertainty < 5e-3
+    longer = change_over_last_quarter(energy, np.full(160, error), quarters=2)
+    assert longer is not None
+    assert abs(longer[0] - 40 * slope) < SIGMAS * longer[1]
+    assert longer[1] < 0.6 * uncertainty
     assert change_over_last_quarter(energy[:40], np.full(40, error)) is None
 
 

@@ -31,6 +31,7 @@ from tnvmc.operators.models import xxz
 from tnvmc.trust import reference
 from tnvmc.trust.energies import LARGE_V_SCORE, affordable, of_level, of_steps
 from tnvmc.trust.reference import DIAGONALISED, Place, lowest_energy
+from tnvmc.vmc.trial import LEAST_STEPS
 
 LATTICE = square(3, 2)
 
@@ -226,6 +227,23 @@ def test_signs_of_a_symmetric_or_an_excited_state_are_not_judged() -> None:
         theta = np.zeros(state.n_params)
         vmc = VMC(operator, ansatz, Enumerate(threads=1), theta=theta, orthogonal_to=kept)
         assert "signs_raise_energy" not in codes(vmc.measure())
+
+
+@pytest.mark.parametrize(("steps", "told"), [(0, True), (2, False), (LEAST_STEPS, False)])
+def test_signs_are_judged_where_steps_could_have_found_them(steps: int, told: bool) -> None:
+    """A positive PEPS raises the energy of an antiferromagnet until it has found its signs."""
+    operator, state = heisenberg(square(2, 3)), PEPS(square(2, 3), 2, sharing=None)
+    theta = state.initial(operator, 0, "random")
+    vmc = VMC(operator, state, Enumerate(threads=1), theta=theta)
+    vmc.run(steps)
+    assert ("signs_raise_energy" in codes(vmc.measure())) == told
+
+
+def test_signs_that_no_step_finds_are_told_after_them() -> None:
+    operator, state = tfim(LATTICE, h=-3.0), Jastrow(LATTICE)
+    vmc = VMC(operator, state, Enumerate(threads=1), theta=np.zeros(state.n_params))
+    vmc.run(LEAST_STEPS)
+    assert "signs_raise_energy" in codes(vmc.measure())
 
 
 def test_a_state_far_from_any_eigenstate_is_told() -> None:

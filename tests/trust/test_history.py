@@ -13,7 +13,7 @@ def of_steps(slope: float, error: float = 1e-3, n: int = 80) -> list[Diagnostic]
     """Steps whose energy scatters by its error (as a comb: no slope of its own)."""
     lines = [line(k, -21.7 + slope * k + error * (-1) ** k, energy_error=error) for k in range(n)]
     return found(
-        "steps_too_few", "steps_settled", "energy_still_falls",
+        "steps_too_few", "steps_settled", "steps_undecided", "energy_still_falls",
         "energy_rises", history=lines,
     )  # fmt: skip
 
@@ -24,7 +24,8 @@ def of_steps(slope: float, error: float = 1e-3, n: int = 80) -> list[Diagnostic]
         (-1e-3, 1e-3, 80, "energy_still_falls", "open"),
         (1e-3, 1e-3, 80, "energy_rises", "open"),
         (-1e-5, 1e-3, 80, "steps_settled", "good"),
-        (-5e-4, 2e-2, 80, "steps_settled", "good"),
+        (-5e-4, 2e-2, 80, "steps_undecided", "open"),  # by 14 sigma, less than an error
+        (0.0, 2e-2, 80, "steps_undecided", "open"),
         (-1e-3, 1e-3, 20, "steps_too_few", "open"),
     ],
 )
@@ -39,6 +40,17 @@ def test_the_change_over_the_last_quarter_is_in_the_values() -> None:
     assert falls.values["change_per_site"] == pytest.approx(-20e-3 / 36, rel=0.01)
     assert falls.values["sigmas"] == pytest.approx(20e-3 / SIGMA, rel=0.01)
     assert of_steps(-1e-3, n=0) == []
+
+
+@pytest.mark.parametrize(("still", "code"), [(True, "steps_settled"), (False, "steps_undecided")])
+def test_a_quarter_of_noisy_steps_is_settled_where_the_half_is(still: bool, code: str) -> None:
+    """The noise of a quarter, 4 sigma, hides a change; that of the half, 1.4 sigma, does not."""
+    lines = [
+        line(k, -21.7 + (0.0 if still else 3 * SIGMA * (k < 60)), energy_error=5 * SIGMA)
+        for k in range(80)
+    ]
+    told = found("steps_settled", "steps_undecided", history=lines)
+    assert [each.code for each in told] == [code]
 
 
 def test_an_energy_above_that_of_the_first_step() -> None:

@@ -147,14 +147,15 @@ def _falls(variance: np.ndarray) -> bool:
 
 
 def change_over_last_quarter(
-    energy: Sequence[float], error: Sequence[float]
+    energy: Sequence[float], error: Sequence[float], quarters: int = 1
 ) -> tuple[float, float] | None:
-    """Fit a line to the last quarter of the steps: its change over them, and the error of that.
+    """Fit a line to the last `quarters` of the steps: its change over one, and the error of that.
 
-    None where a quarter has fewer than 3 bins of 4 steps.
+    From two quarters the error is a third of that from one, and energies that come to rest fall by
+    less than the line in the last one.  None where the line has fewer than 3 bins of 4 steps.
     """
-    n = len(energy) // 4
-    points = binned_steps(energy[-n:], error[-n:], error[-n:]) if n else []
+    n, used = len(energy) // 4, len(energy) // 4 * quarters
+    points = binned_steps(energy[-used:], error[-used:], error[-used:]) if n else []
     if len(points) < FEWEST_FOR_AN_ERROR:
         return None
     middle = [0.5 * (point.first + point.last) for point in points]

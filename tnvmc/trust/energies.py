@@ -27,6 +27,7 @@ from tnvmc.vmc.core import State
 from tnvmc.vmc.measurement import Measured
 from tnvmc.vmc.orthogonal import LowerState
 from tnvmc.vmc.results import StepRecord
+from tnvmc.vmc.trial import LEAST_STEPS
 
 ABOVE_EXACT, FAR_ABOVE = 5.0, 1e-2
 """Errors, and part of the lowest energy, that a measured one may lie above it, at least one."""
@@ -75,14 +76,16 @@ def judged(
             found where a sector of `DIAGONALISED` states (`DIAGONALISED_IN_DOUBT` where another
             code is found, or the V-score is large) has it.
         final: whether an energy far above the exact one, a large variance and missing signs are
-            told, as they are not of an early stage or of a scan of chi.
+            told, as they are not of an early stage or of a scan of chi; signs neither while steps
+            may still find them.
 
     Cost: that of diagonalising, once for each operator.
     """
     measured, problem = found.measurement, found.problem
     energy, overlaps = (measured.energy, measured.energy_error), measured.overlaps
     told = [*measured.diagnostics, *of_samples(found)]
-    told += of_signs(found) if final and not lower else ()
+    early = 0 < found.steps < LEAST_STEPS
+    told += of_signs(found) if final and not lower and not early else ()
     told += of_variance(found) if final and not lower else ()
     in_doubt = len(told) > len(measured.diagnostics) or measured.v_score > _FAR_FROM_AN_EIGENSTATE
     most = DIAGONALISED_IN_DOUBT if in_doubt else DIAGONALISED

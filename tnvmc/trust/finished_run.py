@@ -28,6 +28,7 @@ _RELATIVE = 1e-6  # of the energy: what counts as sigma where there is none (enu
 _EVEN_WEIGHTS = 0.5  # effective part of the samples of a chi scan, at least
 _WORSE = 4.0  # errors of both, that the end may lie above the beginning
 _VAGUE = 5.0  # sigma that the error of the first step may be before a rise is lost in it
+_HIDDEN = 3.0  # sigma that a change of the steps, its error added, may be and count as none
 _FEW_SAMPLES = 64  # of a step
 _BEYOND_BOUND = 1.5  # times the largest energy that a state can have: no noise of a mean
 _BEYOND_FINAL = 100.0  # times the measured energy, where that bound is not known
@@ -84,7 +85,9 @@ _CHECKS = {
     "D": ("bond_dimension_",),
 }
 _UNCHECKED = {"bond_dimension_single", "steps_too_few"}
-_UNDECIDED = {"bond_dimension_cut", "bond_dimension_undecided", "chi_undecided"}
+_UNDECIDED = {
+    "bond_dimension_cut", "bond_dimension_undecided", "chi_undecided", "steps_undecided",
+}  # fmt: skip
 _ASIDE = _UNCHECKED | {"double_layer_left_out"}
 
 
@@ -170,12 +173,14 @@ def _chi(result: Json, points: Sequence[Json]) -> Iterator[Diagnostic]:
 
 
 def _steps(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
-    """Judge whether the energy has come to rest over the last quarter of the good steps."""
+    """Judge whether the energy has come to rest over the last quarter of the good steps.
+
+    It has where no change is seen that matters, and none can hide in the noise of the steps.
+    """
     lines = good_lines(history)
-    seen = change_over_last_quarter(
-        [cost(line) for line in lines], [line["energy_error"] for line in lines]
-    )
-    if seen is None:
+    steps = [cost(line) for line in lines], [line["energy_error"] for line in lines]
+    seen, longer = change_over_last_quarter(*steps), change_over_last_quarter(*steps, quarters=2)
+    if seen is None or longer is None:
         if lines:
             yield Diagnostic("steps_too_few", "open", {"steps": len(lines)})
         return
@@ -186,7 +191,10 @@ def _steps(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
         "error_per_site": _beyond_rounding(result, error) / n,
         **_moved(result, change),
     }
-    if not _seen(result, change, error):
+    hidden = min(abs(_beyond_rounding(result, moved)) + noise for moved, noise in (seen, longer))
+    if not _seen(result, change, error) and hidden > _HIDDEN * sigma(result):
+        yield Diagnostic("steps_undecided", "open", values)
+    elif not _seen(result, change, error):
         yield Diagnostic("steps_settled", "good", values)
     elif change < 0:
         yield Diagnostic("energy_still_falls", "open", values)

@@ -123,6 +123,7 @@ class Measured:
     neighbours_move_by: float | None = None
     """By how many errors configurations that were not drawn move the energy (`neighbours.widened`).
     """
+    steps: int = 0  #: that were made before
 
 
 def names_of(symmetries: Sequence[str]) -> tuple[str, ...]:
@@ -170,7 +171,7 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
         origin=(fingerprint(summed), sector, problem.ansatz.group, len(overlaps)),
         **_effective(seen),
     )
-    return Measured(measurement, point, seen, problem, moved)
+    return Measured(measurement, point, seen, problem, moved, state.step)
 
 
 def _overlaps(method: Method, seen: Observation) -> tuple[Overlap, ...]:
