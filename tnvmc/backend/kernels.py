@@ -79,11 +79,11 @@ def transfer(
         bottom: (B or 1, vertical, in, out), or None to leave the lower legs open.
 
     Returns:
-        The new environment, flat (B, ...); None where there is no GPU, for more than two rows, and
-        where one slice of the top's outer leg exceeds shared memory.  Every operand is read once
-        per slice, nothing but the result is written.
+        The new environment, flat (B, ...); None where there is no GPU, for more than two rows, for
+        a ring, and where one slice of the top's outer leg exceeds shared memory.  Every operand is
+        read once per slice, nothing but the result is written.
     """
-    if not is_cupy(env) or len(sites) > 2:
+    if not is_cupy(env) or len(sites) > 2 or env.ndim > len(sites) + 3:
         return None
     import cupy
 

@@ -138,9 +138,9 @@ def _row_plan(
     """Columns of a row that is absorbed, bonds of its boundary and shapes of its tensors."""
     bonds_below = (*(left for _, _, left in sketch), sketch[-1][1])
     legs = _legs((own,), (begins,), (of_above, bonds_above), (begins_of(sketch), bonds_below))
-    bonds = [1]
+    bonds, carried = [1], own[0][4]
     for c, (_, right, down, _, _) in enumerate(own[:-1]):
-        rows, open_bond = down * bonds[-1], bonds_above[c + 1] * right
+        rows, open_bond = down * bonds[-1], carried * bonds_above[c + 1] * right
         if rows <= min(chi, open_bond):
             bonds.append(rows)
         else:

@@ -31,7 +31,10 @@ by less than D**8 chi**8, far inside the range even of float32 for the sizes in 
 
 @dataclass(frozen=True)
 class Environment:
-    """All left (or right) of a column: exp(log_scale) * tensor, (B, top, rows..., bottom)."""
+    """All left (or right) of a column: exp(log_scale) * tensor, (B, top, rows..., bottom).
+
+    That of a ring is (B, carried, top, row, bottom): one for each value of its closing bond.
+    """
 
     tensor: Array
     log_scale: Array  #: (B,)
@@ -48,33 +51,32 @@ def open_column(env: Array, top: Array | None, sites: Sequence[Array]) -> Array:
     """Absorb the top and the sites of a column, leaving its lower legs open.
 
     Args:
-        env: (B, top, row_1, ..., row_k, bottom).
+        env: (B, top, row_1, ..., row_k, bottom), or (B, carried, ...).
         top: (B, out, vertical, in) or None.
         sites: k arrays (B, out, down, up, in), from the upper row to the lower.
 
     Returns:
-        (B, top_out * row_1_out * ... * row_k_out, down * bottom).
+        (B, top_out * row_1_out * ... * row_k_out, down * bottom), or (B, carried, ...).
 
     Cost per walker: chi^3 D^(k+1) + k chi^2 D^(k+3).
     """
     xp = array_namespace(env)
-    batch = env.shape[0]
+    batch, shared = env.shape[: -len(sites) - 2], (1,) * (env.ndim - len(sites) - 3)
     fused = kernels.transfer(env, top, sites, None)
     if fused is not None:
-        return xp.reshape(fused, (batch, -1, sites[-1].shape[2] * env.shape[-1]))
+        return xp.reshape(fused, (*batch, -1, sites[-1].shape[2] * env.shape[-1]))
     if top is None:
         lead, x = 1, env
     else:
         lead, vertical, inner = top.shape[1:]
-        x = xp.matmul(
-            xp.reshape(top, (-1, lead * vertical, inner)), xp.reshape(env, (batch, inner, -1))
-        )
+        matrix = xp.reshape(top, (-1, *shared, lead * vertical, inner))
+        x = xp.matmul(matrix, xp.reshape(env, (*batch, inner, -1)))
     for site in sites:
         out, down, up, inner = site.shape[1:]
-        matrix = xp.reshape(site, (-1, 1, out * down, up * inner))
-        x = xp.matmul(matrix, xp.reshape(x, (batch, lead, up * inner, -1)))
+        matrix = xp.reshape(site, (-1, *shared, 1, out * down, up * inner))
+        x = xp.matmul(matrix, xp.reshape(x, (*batch, lead, up * inner, -1)))
         lead *= out
-    return xp.reshape(x, (batch, lead, -1))
+    return xp.reshape(x, (*batch, lead, -1))
 
 
 def close_column(x: Array, bottom: Array | None, shape: tuple[int, ...]) -> Array:
@@ -83,7 +85,7 @@ def close_column(x: Array, bottom: Array | None, shape: tuple[int, ...]) -> Arra
     Args:
         x: (B, top_out * row_1_out * ..., vertical * in), as `open_column` gives it.
         bottom: (B or 1, vertical, in, out) or None.
-        shape: of the result, (B, top, row_1, ..., row_k, bottom).
+        shape: of the result, (B, top, row_1, ..., row_k, bottom), or (B, carried, ...).
 
     Cost per walker: chi^3 D^(k+1).
     """
@@ -96,7 +98,8 @@ def close_column(x: Array, bottom: Array | None, shape: tuple[int, ...]) -> Arra
             xp.reshape(x, (-1, vertical * inner)), xp.reshape(bottom, (vertical * inner, out))
         )
     else:
-        x = xp.matmul(x, xp.reshape(bottom, (-1, vertical * inner, out)))
+        shared = (1,) * (x.ndim - 3)
+        x = xp.matmul(x, xp.reshape(bottom, (-1, *shared, vertical * inner, out)))
     return xp.reshape(x, shape)
 
 
@@ -104,7 +107,7 @@ def transfer(env: Array, top: Array | None, sites: Sequence[Array], bottom: Arra
     """Absorb one column into an environment, in either direction (see the table of layouts).
 
     Args:
-        env: (B, top, row_1, ..., row_k, bottom).
+        env: (B, top, row_1, ..., row_k, bottom), or (B, carried, ...), D times the cost.
         top: (B, out, vertical, in) or None.
         sites: k arrays (B, out, down, up, in).
         bottom: (B or 1, vertical, in, out) or None.
@@ -115,7 +118,7 @@ def transfer(env: Array, top: Array | None, sites: Sequence[Array], bottom: Arra
     Cost per walker: 2 chi^3 D^(k+1) + k chi^2 D^(k+3).  No array is transposed.
     """
     shape = (
-        env.shape[0],
+        *env.shape[: -len(sites) - 2],
         1 if top is None else top.shape[1],
         *(site.shape[1] for site in sites),
         1 if bottom is None else bottom.shape[3],
@@ -125,6 +128,22 @@ def transfer(env: Array, top: Array | None, sites: Sequence[Array], bottom: Arra
         return array_namespace(env).reshape(fused, shape)
     x = open_column(env, top, sites)
     return close_column(x, bottom, shape)
+
+
+def edge_of(site: Array, n_rows: int = 1) -> Array:
+    """What stands beyond either end of rows, (B, 1, ..., 1).
+
+    Of a ring, (B, carried, 1, carried, 1): its first leg to the left is its last to the right.
+
+    Args:
+        site: the first one of the (first) row, laid out leftward.
+        n_rows: how many rows.
+    """
+    xp, carried = array_namespace(site), site.shape[1]
+    if carried == 1:
+        return xp.ones((site.shape[0],) + (1,) * (n_rows + 2), dtype=site.dtype)
+    same = xp.reshape(xp.eye(carried, dtype=site.dtype), (1, carried, 1, carried, 1))
+    return xp.broadcast_to(same, (site.shape[0], *same.shape[1:]))
 
 
 class Strip:
@@ -141,15 +160,14 @@ class Strip:
         self.n_cols = len(rows[0])
 
     def edge(self) -> Environment:
-        """The empty environment outside the first or the last column, (B, 1, ..., 1)."""
+        """The environment outside the first or the last column, see `edge_of`."""
         site = self.rows[0][0]
         xp = array_namespace(site)
         log_scale = xp.zeros((site.shape[0],), dtype=xp.abs(site[:1, :1, :1, :1, :1]).dtype)
         for boundary in (self.above, self.below):
             if boundary is not None:
                 log_scale = log_scale + boundary.log_scale / 2  # each edge carries half
-        tensor = xp.ones((site.shape[0],) + (1,) * (len(self.rows) + 2), dtype=site.dtype)
-        return Environment(tensor, log_scale)
+        return Environment(edge_of(site, len(self.rows)), log_scale)
 
     def right_environments(self) -> list[Environment]:
         """Give the environments right of each column.
@@ -217,6 +235,13 @@ class Strip:
         Cost per walker: 2 chi^3 D^2 + chi^2 D^4.
         """
         xp = array_namespace(left.tensor)
+        if left.tensor.ndim > 4:  # of a ring: summed over what is carried
+
+            def of(side: Environment, a: int) -> Environment:
+                return Environment(side.tensor[:, a, ...], side.log_scale)
+
+            carried = range(left.tensor.shape[1])
+            return sum(self.site_environment(of(left, a), of(right, a), column) for a in carried)
         batch, _, d_left, bottom_in = left.tensor.shape
         _, top_out, d_right, _ = right.tensor.shape
         x, d_up = left.tensor, 1

@@ -14,8 +14,8 @@ from tnvmc.backend.arguments import one_of, set_whole
 from tnvmc.backend.linalg import leading_basis, normalise, orthonormal_basis
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.contraction.compiled import absorbed
-from tnvmc.contraction.row import NORMALISE_EVERY, close_column, open_column, transfer
-from tnvmc.contraction.tensors import BoundaryMPS, Row, Sketch, TableRow
+from tnvmc.contraction.row import NORMALISE_EVERY, close_column, edge_of, open_column, transfer
+from tnvmc.contraction.tensors import BoundaryMPS, Row, Sketch, TableRow, opened_row
 
 Array = Any
 
@@ -54,7 +54,7 @@ class Exact:
         """Multiply boundary and row: chi grows by D, at (chi D)^2 D^2 per walker and site."""
         xp = array_namespace(row.rightward[0])
         tensors = []
-        for column, site in enumerate(row.rightward):
+        for column, site in enumerate(opened_row(row.rightward)):
             batch, right, down, up, left = site.shape
             top = xp.ones((batch, 1, 1, 1), dtype=site.dtype)
             if boundary is not None:
@@ -182,9 +182,8 @@ def _sketched_environments(
     (B, top * row, ...); as many as `opened` are taken, at even distances.
     """
     n_cols = len(row.leftward)
-    xp = array_namespace(row.leftward[0])
     found: list[Array | None] = [None] * (n_cols + 1)
-    env = xp.ones((row.leftward[0].shape[0], 1, 1, 1), dtype=row.leftward[0].dtype)
+    env = edge_of(row.leftward[0])
     for column in range(n_cols - 1, 0, -1):
         top = None if boundary is None else boundary.top_leftward[column]
         site, bottom = row.leftward[column], sketch[column]
@@ -192,10 +191,10 @@ def _sketched_environments(
             env = transfer(env, top, [site], bottom)
         else:
             x = open_column(env, top, [site])
-            some = x[:, :, :: max(x.shape[2] // opened, 1)]
-            found[column] = some[:, :, : min(opened, some.shape[2])]
+            some = x[..., :: max(x.shape[-1] // opened, 1)]
+            found[column] = some[..., : min(opened, some.shape[-1])]
             lead = 1 if top is None else top.shape[1]
-            env = close_column(x, bottom, (env.shape[0], lead, site.shape[1], bottom.shape[3]))
+            env = close_column(x, bottom, (*env.shape[:-3], lead, site.shape[1], bottom.shape[3]))
         if column % NORMALISE_EVERY == 0:
             env, _ = normalise(env)
         if opened is None:
@@ -221,7 +220,8 @@ def _sweep(
 
     ``basis(y, column)`` gives an orthonormal basis q (B, down * kappa, <= chi) for the carried
     matrix y (B, top * row, down * kappa): top and row are the legs ahead, kappa is the new
-    bond behind.  The carry of the next column is y conj(q), (B, top, row, new bond).
+    bond behind.  The carry of the next column is y conj(q), (B, top, row, new bond).  Of a ring,
+    its closing bond is a third leg ahead, before top and row.
 
     Returns:
         The boundary of both, and the carry that came to each column, in the order of the sweep.
@@ -232,17 +232,19 @@ def _sweep(
         tops = boundary.top_leftward if leftward else boundary.top_rightward
     xp = array_namespace(sites[0])
     n_cols, batch = len(sites), sites[0].shape[0]
-    carry = xp.ones((batch, 1, 1, 1), dtype=sites[0].dtype)
+    carry = edge_of(row.leftward[0])
+    carried = row.leftward[0].shape[1]
     tensors, logs, carries = [], [], []
     for step, site in enumerate(sites):
         column = n_cols - 1 - step if leftward else step
         top = None if tops is None else tops[column]
         kappa, down = carry.shape[-1], site.shape[2]
-        open_bond = (1 if top is None else top.shape[1]) * site.shape[1]
+        open_bond = carried * (1 if top is None else top.shape[1]) * site.shape[1]
         carries.append(carry)
-        y = open_column(carry, top, [site])
+        y = xp.reshape(open_column(carry, top, [site]), (batch, open_bond, down * kappa))
         if step == n_cols - 1:
-            q, log = normalise(xp.reshape(y, (batch, down * kappa, 1)))
+            ends = (y[:, a * (carried + 1), :] for a in range(carried))  # where a ring closes
+            q, log = normalise(xp.reshape(sum(ends), (batch, down * kappa, 1)))
             logs.append(log)
             tensors.append(xp.reshape(q, (batch, down, kappa, 1)))
             break
@@ -257,7 +259,7 @@ def _sweep(
         if step % NORMALISE_EVERY == NORMALISE_EVERY - 1:
             carry, log = normalise(carry)
             logs.append(log)
-        carry = xp.reshape(carry, (batch, -1, site.shape[1], q.shape[-1]))
+        carry = xp.reshape(carry, (*carries[0].shape[:-3], -1, site.shape[1], q.shape[-1]))
     if leftward:  # behind is on the right then
         tensors = [xp.permute_dims(tensor, (0, 1, 3, 2)) for tensor in reversed(tensors)]
     return _with_scales(tensors, logs, boundary), carries

@@ -200,3 +200,51 @@ def permuted(tensors: Sequence[Array], axes: tuple[int, ...]) -> list[Array]:
         flat = xp.reshape(turned, (tensor.shape[0], -1))  # merging axes is what makes the copy
         copies.append(xp.reshape(flat, turned.shape))
     return copies
+
+
+def opened(tensors: Sequence[Array], n_cols: int) -> list[Array]:
+    """Give the tensors of open rows with the closing bonds carried along.
+
+    The right leg of the last column of a ring meets the left one of the first.  Written out, such
+    a row is an open one whose bonds hold two indices, (right, carried)::
+
+        first column  (up, 1, down, (r, a))       = T_0[up, a, down, r]
+        between       (up, (l, a), down, (r, a')) = T_c[up, l, down, r] delta(a, a')
+        last column   (up, (l, a), down, 1)       = T_3[up, l, down, a]
+
+    Args:
+        tensors: (d, up, left, down, right), row by row, of rings.
+        n_cols: sites of a ring.
+
+    Returns:
+        Tensors (d, up, left * a, down, right * a), of size 1 at both ends of a row; a is the
+        closing bond.  A tensor between takes D^2 times the memory, mostly for zeros.
+    """
+    xp = array_namespace(*tensors)
+    found = []
+    for site, tensor in enumerate(tensors):
+        d, up, left, down, right = tensor.shape
+        column = site % n_cols
+        if column == 0:
+            turned = xp.permute_dims(tensor, (0, 1, 3, 4, 2))
+            found.append(xp.reshape(turned, (d, up, 1, down, right * left)))
+        elif column == n_cols - 1:
+            turned = xp.permute_dims(tensor, (0, 1, 2, 4, 3))
+            found.append(xp.reshape(turned, (d, up, left * right, down, 1)))
+        else:
+            carried = tensors[site - column].shape[2]
+            same = xp.reshape(
+                xp.eye(carried, dtype=tensor.dtype), (1, 1, 1, carried, 1, 1, carried)
+            )
+            product = xp.reshape(tensor, (d, up, left, 1, down, right, 1)) * same
+            found.append(xp.reshape(product, (d, up, left * carried, down, right * carried)))
+    return found
+
+
+def opened_row(rightward: Sequence[Array]) -> Sequence[Array]:
+    """The same for one row of tensors (B, right, down, up, left); an open one comes back."""
+    if rightward[0].shape[4] == 1:
+        return rightward
+    xp = array_namespace(*rightward)
+    sites = opened([xp.permute_dims(t, (0, 3, 4, 2, 1)) for t in rightward], len(rightward))
+    return [xp.permute_dims(t, (0, 4, 3, 1, 2)) for t in sites]

@@ -25,13 +25,13 @@ from tnvmc import (
     square,
 )
 from tnvmc.ansatz.checks.conformance import check_ansatz
-from tnvmc.ansatz.peps.rings import opened
 from tnvmc.ansatz.peps.starts.gates import plan_gates
 from tnvmc.ansatz.peps.starts.other_sizes import grown
 from tnvmc.ansatz.peps.starts.simple_update import simple_update
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
 from tnvmc.backend.random import uniforms
+from tnvmc.contraction.tensors import opened
 from tnvmc.estimate.observables import local_energy
 from tnvmc.exact import exact_ground_state
 from tnvmc.operators.symmetry import symmetry_group

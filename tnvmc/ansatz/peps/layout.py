@@ -12,12 +12,13 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from tnvmc.ansatz.files import scheme_in_file
-from tnvmc.ansatz.peps.rings import check_bonds, closed, opened
+from tnvmc.ansatz.peps.rings import check_bonds
 from tnvmc.ansatz.peps.sharing import SharedTensors, Sharing
 from tnvmc.ansatz.peps.starts.tensors import bond_sizes
 from tnvmc.ansatz.quimb import grid_to_quimb
 from tnvmc.backend.arguments import numeric_type, refuse, whole
 from tnvmc.backend.namespace import array_namespace, to_host
+from tnvmc.contraction.tensors import opened
 from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.lattice.embedding import Bonds, Embedding, embedding, sides
@@ -237,11 +238,6 @@ def open_rows(layout: TensorLayout, theta: Array) -> list[Array]:
     return opened(tensors, layout.lattice.shape[1]) if layout.rings else tensors
 
 
-def on_grid(layout: TensorLayout, theta: Array) -> list[Array]:
-    """Those of all places of the grid."""
-    return layout.embedding.filled(open_rows(layout, theta))
-
-
 def jacobian_of(
     layout: TensorLayout, derivatives: Sequence[Array], log_scales: Sequence[float], configs: Array
 ) -> SliceJacobian | DenseJacobian:
@@ -254,8 +250,6 @@ def jacobian_of(
         configs: (B, N).
     """
     xp = array_namespace(configs)
-    if layout.rings:
-        derivatives = closed(derivatives, layout.shapes, layout.lattice.shape[1])
     slices = [
         xp.reshape(derivatives[place], (configs.shape[0], -1)) * math.exp(-log_scales[place])
         for place in layout.embedding.places

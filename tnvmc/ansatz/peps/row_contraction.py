@@ -12,7 +12,7 @@ from typing import Any
 
 from tnvmc.ansatz.generic import replacement_ratios
 from tnvmc.ansatz.metropolis import Chains, MoveCounts, PlainSweep, Proposals, SiteMove, metropolis
-from tnvmc.ansatz.peps.layout import TensorLayout, jacobian_of, on_grid
+from tnvmc.ansatz.peps.layout import TensorLayout, jacobian_of
 from tnvmc.ansatz.peps.pairs import Environments, pair_ratios, pairs_by_source
 from tnvmc.ansatz.peps.row_pass import LatestTheta, RowBoundaries, RowPass, Views, strip_engine
 from tnvmc.ansatz.peps.strip_engine import StripReport, StripState
@@ -152,7 +152,7 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
         return self._latest.of(
             theta,
             lambda own: Views(
-                tensors := on_grid(self, own), found, scheme,
+                tensors := found.filled(self.tensors(own)), found, scheme,
                 strip_engine(tensors, found.shape, scheme, self.rings),
             ),
         )  # fmt: skip

@@ -192,7 +192,7 @@ class PEPS(RowContraction):
         chi = min(chi_of(self) or self.D**2, self.D**widest)
         strip = chi**2 * self.row_bond * self.D ** (1 if self.rings else 2)
         chunk = int(min(128, max(16, CHUNK_BYTES // (self.dtype.itemsize * strip))))
-        per_site = 8 * self.D * chi**2 + 2 * self.row_bond**2 * self.D**2
+        per_site = 8 * self.D * chi**2 + 2 * self.D**4
         in_all = self.dtype.itemsize * (self.lattice.n_sites * per_site + 3 * strip)
         return Execution(chunk, in_all, apart=True)
 

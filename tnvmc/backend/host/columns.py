@@ -34,7 +34,11 @@ BELOW, BELOW_LEFT, BELOW_RIGHT = 3, 4, 5
 UPPER, LOWER = 6, 11  # five numbers for each row, in this order:
 SITE, UP, LEFT, DOWN, RIGHT = 0, 1, 2, 3, 4  # place in the tables and legs
 N_LEGS = 16
-"""A strip of one row has DOWN = 0 and LEFT = RIGHT = 1 in place of a lower one."""
+"""A strip of one row has DOWN = 0 and LEFT = RIGHT = 1 in place of a lower one.
+
+Where the first column has an upper leg to the left, the row is a ring: that leg is the last one to
+the right, and environments (carried, top, row, bottom) are one for each value of it.
+"""
 
 
 @helper
@@ -120,29 +124,32 @@ def size_of_site(legs):
 
 
 @helper
-def site_environment(left, right, out, scratch, above, below, legs):
+def site_environment(left, right, out, scratch, above, below, legs, carried):
     """Write (up, left, down, right), the strip of one row without one site, to `out`.
 
-    `left` and `right` are environments (top, row, bottom), `above` and `below` boundary tensors
-    (vertical, left, right), `scratch` three pointers, each to room for the largest intermediate.
+    `left` and `right` are environments (carried, top, row, bottom), `above` and `below` boundary
+    tensors (vertical, left, right), `scratch` three pointers, each to room for the largest
+    intermediate.
     """
     x, y, z = scratch
     t, o, b, bo = legs[ABOVE_LEFT], legs[ABOVE_RIGHT], legs[BELOW_LEFT], legs[BELOW_RIGHT]
     u, l, d, r = legs[UPPER + UP], legs[UPPER + LEFT], legs[UPPER + DOWN], legs[UPPER + RIGHT]
-    # (up, top in, top out) x (top in, left, lower) -> (up, left, top out, lower)
+    # (up, top in, top out) x (carried, top in, left, lower) -> (up, left, carried, top out, lower)
     for i in range(u):
         for j in range(l):
-            a, c = shifted(above, i * t * o), shifted(x, (i * l + j) * o * b)
-            product(a, shifted(left, j * b), c, 1, o, l * b, b, o, b, t)
-    for i in range(o):  # (top out, right, lower) -> (top out, lower, right)
+            for k in range(carried):
+                a, c = shifted(above, i * t * o), shifted(x, ((i * l + j) * carried + k) * o * b)
+                product(a, shifted(left, (k * t * l + j) * b), c, 1, o, l * b, b, o, b, t)
+    for i in range(carried * o):  # (top out, right, lower) -> (top out, lower, right)
         for j in range(bo):
             for k in range(r):
                 z[(i * bo + j) * r + k] = right[(i * r + k) * bo + j]
-    for i in range(o):  # (down, in, out) x (top out, out, right) -> (top out, in, down, right)
+    for i in range(carried * o):  # (down, in, out) x (out, right) -> (top out, in, down, right)
         for j in range(d):
             a, c = shifted(below, j * b * bo), shifted(y, (i * b * d + j) * r)
             product(a, shifted(z, i * bo * r), c, bo, 1, r, d * r, b, r, bo)
-    product(x, y, out, o * b, 1, d * r, d * r, u * l, d * r, o * b)
+    inner = carried * o * b
+    product(x, y, out, inner, 1, d * r, d * r, u * l, d * r, inner)
 
 
 @helper
@@ -214,9 +221,17 @@ def rescale(env, size):
 
 
 @helper
+def identity(q, m):
+    """Write the identity (m, m): what a row begins and ends with, which is 1 but for a ring."""
+    for i in range(m):
+        for j in range(m):
+            q[i * m + j] = 1 if i == j else 0
+
+
+@helper
 def room_of_strip(strip):
     """Memory of a thread, and places in it: environments by cut, three times, and scratch."""
-    n_cols = strip.legs.shape[0]
+    n_cols, carried = strip.legs.shape[0], strip.legs[0, UPPER + LEFT]
     cuts, room = np.zeros(n_cols + 2, np.int64), 64
     for c in range(n_cols):
         legs = strip.legs[c]
@@ -225,9 +240,9 @@ def room_of_strip(strip):
         upper = max(legs[UPPER + LEFT], legs[UPPER + RIGHT])
         lower = max(legs[LOWER + LEFT], legs[LOWER + RIGHT])
         vertical = max(legs[UPPER + UP], legs[UPPER + DOWN], legs[LOWER + DOWN])
-        room = max(room, o * upper * lower * b * vertical, vertical * b * b)
-        cuts[c + 1] = cuts[c] + left
-    cuts[n_cols + 1] = cuts[n_cols] + 1
+        room = max(room, carried * o * upper * lower * b * vertical, vertical * b * b)
+        cuts[c + 1] = cuts[c] + carried * left
+    cuts[n_cols + 1] = cuts[n_cols] + carried * carried
     total = cuts[n_cols + 1]
     rooms = np.array([3 * total, 3 * total + room, 3 * total + 2 * room])
     memory = np.empty(3 * total + 3 * room, strip.above.dtype)
@@ -273,6 +288,7 @@ def acceptance(new_log, old_log, power, cap):
 def room_of_row(row, bonds):
     """Sizes: of a boundary, places of environments, decompositions, intermediates."""
     n_cols, size, widest, room = row.legs.shape[0], 0, 1, 64
+    carried = row.legs[0, UPPER + LEFT]
     cuts = np.zeros(n_cols + 1, np.int64)
     for c in range(n_cols):
         legs = row.legs[c]
@@ -281,8 +297,8 @@ def room_of_row(row, bonds):
         b = max(legs[BELOW_LEFT], legs[BELOW_RIGHT], kappa, rank)
         across = max(legs[UPPER + LEFT], legs[UPPER + RIGHT])
         vertical = max(legs[UPPER + UP], legs[UPPER + DOWN])
-        room = max(room, o * across * vertical * b, vertical * b * b)
+        room = max(room, carried * o * across * vertical * b, vertical * b * b)
         size += legs[UPPER + DOWN] * kappa * rank
         widest = max(widest, legs[UPPER + DOWN] * kappa * (rank + PANEL - 1))
-        cuts[c + 1] = cuts[c] + size_of(legs, True)
+        cuts[c + 1] = cuts[c] + carried * size_of(legs, True)
     return size, cuts, widest, room

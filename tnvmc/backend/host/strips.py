@@ -8,6 +8,7 @@ import numpy as np
 
 from tnvmc.backend.host.columns import (
     ABOVE,
+    ABOVE_LEFT,
     ABOVE_RIGHT,
     BELOW,
     BELOW_LEFT,
@@ -23,6 +24,7 @@ from tnvmc.backend.host.columns import (
     acceptance,
     close,
     closed,
+    identity,
     opened,
     overlap,
     put,
@@ -102,6 +104,7 @@ def sample(strip, configs, moves, draws, result):
     """Try the moves of one strip from left to right; changes `configs` (B, N)."""
     memory, rights, lefts, trials, rooms = room_of_strip(strip)
     n_cols, d, rescaled = strip.legs.shape[0], strip.local_dim, strip.rescaled
+    carried = strip.legs[0, UPPER + LEFT]
     right_logs, left_logs, trial_logs = np.empty((3, n_cols + 1))
     work, legs = pointer(memory, 0), pointer(strip.legs, 0)
     scratch = _scratch(memory, rooms)
@@ -109,8 +112,10 @@ def sample(strip, configs, moves, draws, result):
         config, place = pointer(configs, w * configs.shape[1]), _placed(strip, configs, w)
         half, done = strip.log_scale[w] / 2, 0
         _all_right(place, legs, rescaled, work, rights, right_logs, scratch, half)
-        memory[lefts[0]], left_logs[0] = 1, half
-        phase, log = split(memory[rights[0]], half + right_logs[0])
+        left_logs[0] = half
+        identity(shifted(work, lefts[0]), carried)
+        whole = overlap(shifted(work, lefts[0]), shifted(work, rights[0]), carried * carried)
+        phase, log = split(whole, half + right_logs[0])
         for i in range(moves.windows.shape[0]):
             window = pointer(moves.windows, i * N_FIELDS)
             sites = pointer(moves.sites, i * moves.sites.shape[1])
@@ -158,6 +163,7 @@ def measure(strip, configs, moves, result):
     memory, rights, lefts, trials, rooms = room_of_strip(strip)
     n_cols, n_walkers, d = strip.legs.shape[0], configs.shape[0], strip.local_dim
     rescaled, jacobian = strip.rescaled, result.derivatives.size > 0
+    carried = strip.legs[0, UPPER + LEFT]
     right_logs, left_logs = np.empty((2, n_cols + 1))
     work, legs = pointer(memory, 0), pointer(strip.legs, 0)
     scratch = _scratch(memory, rooms)
@@ -168,8 +174,10 @@ def measure(strip, configs, moves, result):
         config, place = pointer(configs, w * configs.shape[1]), _placed(strip, configs, w)
         half, at = strip.log_scale[w] / 2, 0
         _all_right(place, legs, rescaled, work, rights, right_logs, scratch, half)
-        memory[lefts[0]], left_logs[0] = 1, half
-        phase, log = split(memory[rights[0]], half + right_logs[0])
+        left_logs[0] = half
+        identity(shifted(work, lefts[0]), carried)
+        whole = overlap(shifted(work, lefts[0]), shifted(work, rights[0]), carried * carried)
+        phase, log = split(whole, half + right_logs[0])
         result.phase[w], result.log_abs[w] = phase, log
         for column in range(last + 1):
             left = shifted(work, lefts[column])
@@ -178,7 +186,7 @@ def measure(strip, configs, moves, result):
                 size = size_of_site(legs_here)
                 out = pointer(result.derivatives, at * n_walkers + w * size)
                 right = shifted(work, rights[column + 1])
-                _derivative(place, left, right, out, scratch, legs_here, column)
+                _derivative(place, left, right, out, scratch, legs_here, column, carried)
                 at += size
             for i in range(moves.windows.shape[0]):
                 window = pointer(moves.windows, i * N_FIELDS)
@@ -235,20 +243,22 @@ def _placed(strip, configs, w):
 def _all_right(place, legs, rescaled, work, rights, logs, scratch, log):
     """The environments right of each column, and their logs."""
     uppers, lowers, _, tables, above, below = place
-    n_cols, turned = rights.size - 2, scratch[2]
+    n_cols, turned, carried = rights.size - 2, scratch[2], legs[UPPER + LEFT]
     logs[n_cols] = log
-    shifted(work, rights[n_cols])[0] = 1
+    identity(shifted(work, rights[n_cols]), carried)
     for c in range(n_cols - 1, -1, -1):
         column, out = shifted(legs, c * N_LEGS), shifted(work, rights[c])
         upper, lower = _sites(tables, column, uppers[c], lowers[c])
         env, top = shifted(work, rights[c + 1]), shifted(above, column[ABOVE])
-        bottom = column[BELOW_RIGHT]
-        held = opened(env, scratch[:2], upper, lower, top, column, bottom, True)
+        bottom, sizes = column[BELOW_RIGHT], (size_of(column, False), size_of(column, True))
         turn(turned, shifted(below, column[BELOW]), column)
-        close(held, out, turned, column, True)
+        for a in range(carried):
+            part = shifted(env, a * sizes[0])
+            held = opened(part, scratch[:2], upper, lower, top, column, bottom, True)
+            close(held, shifted(out, a * sizes[1]), turned, column, True)
         logs[c] = logs[c + 1]
         if c % rescaled == rescaled - 1:
-            logs[c] += rescale(out, size_of(column, True))
+            logs[c] += rescale(out, carried * sizes[1])
 
 
 @helper
@@ -257,11 +267,14 @@ def _absorb(place, legs, rescaled, env, out, scratch, c):
     uppers, lowers, tables, _, above, below = place
     column = shifted(legs, c * N_LEGS)
     upper, lower = _sites(tables, column, uppers[c], lowers[c])
-    top, bottom = shifted(above, column[ABOVE]), column[BELOW_LEFT]
-    held = opened(env, scratch[:2], upper, lower, top, column, bottom, False)
-    close(held, out, shifted(below, column[BELOW]), column, False)
+    top, bottom, carried = shifted(above, column[ABOVE]), column[BELOW_LEFT], legs[UPPER + LEFT]
+    sizes = size_of(column, True), size_of(column, False)
+    for a in range(carried):
+        part = shifted(env, a * sizes[0])
+        held = opened(part, scratch[:2], upper, lower, top, column, bottom, False)
+        close(held, shifted(out, a * sizes[1]), shifted(below, column[BELOW]), column, False)
     if c % rescaled == rescaled - 1:
-        return rescale(out, size_of(column, False))
+        return rescale(out, carried * sizes[1])
     return 0.0
 
 
@@ -274,11 +287,11 @@ def _sites(tables, column, upper, lower):
 
 
 @helper
-def _derivative(place, left, right, out, scratch, legs, c):
+def _derivative(place, left, right, out, scratch, legs, c, carried):
     """Write the log-derivatives of one site."""
     uppers, _, tables, _, above, below = place
     above, below = shifted(above, legs[ABOVE]), shifted(below, legs[BELOW])
-    site_environment(left, right, out, scratch, above, below, legs)
+    site_environment(left, right, out, scratch, above, below, legs, carried)
     size = size_of_site(legs)
     value = closed(out, shifted(tables, legs[UPPER + SITE] + uppers[c] * size), legs)
     inverse = 1 / value if value != 0 else value
@@ -309,7 +322,7 @@ def absorb(row, chi, bonds, configs, numbers, log_scale):
     matrices = np.zeros((p * widest + wide) * wide, log_scale.dtype)
     factors = np.empty(bonds.max() * wide, log_scale.dtype)
     work, a, taus = pointer(memory, 0), pointer(matrices, 0), pointer(factors, 0)
-    legs = pointer(row.legs, 0)
+    legs, carried = pointer(row.legs, 0), row.legs[0, UPPER + LEFT]
     for first in range(0, n_walkers, wide):
         n_lanes, at = min(wide, n_walkers - first), 0
         for lane in range(n_lanes):
@@ -318,7 +331,8 @@ def absorb(row, chi, bonds, configs, numbers, log_scale):
             _sketched(place, row, shifted(work, lane * lane_size), pointer(cuts, 0), room)
         for c in range(n_cols):
             column, kappa, rank = shifted(legs, c * N_LEGS), bonds[c], bonds[c + 1]
-            m, k = column[UPPER + DOWN] * kappa, column[ABOVE_RIGHT] * column[UPPER + RIGHT]
+            m = column[UPPER + DOWN] * kappa
+            k = carried * column[ABOVE_RIGHT] * column[UPPER + RIGHT]
             last, fits, n = c == n_cols - 1, k <= chi, column[BELOW_RIGHT]
             cut = not last and m > min(chi, k)
             for lane in range(n_lanes):
@@ -342,6 +356,9 @@ def absorb(row, chi, bonds, configs, numbers, log_scale):
                 q = pointer(numbers, (first + lane) * size + at)
                 carry, y = shifted(envs, carries), shifted(envs, ys)
                 if last:
+                    for i in range(1, carried):  # where a ring closes
+                        for j in range(m):
+                            y[j] += y[i * (carried + 1) * m + j]
                     log_scale[first + lane] += rescale(y, m)
                     _copy(y, q, m)
                 elif cut:
@@ -350,7 +367,7 @@ def absorb(row, chi, bonds, configs, numbers, log_scale):
                     q = conjugated(q, shifted(envs, zs), m * rank)
                     product(y, q, carry, m, 1, rank, rank, k, rank, m)
                 else:  # keep every row of y
-                    _identity(q, m)
+                    identity(q, m)
                     _copy(y, carry, k * m)
                 if c % row.rescaled == row.rescaled - 1 and not last:
                     log_scale[first + lane] += rescale(carry, k * rank)
@@ -364,26 +381,35 @@ def _carried(place, legs, carry, room, kappa, c):
     spins, _, tables, _, above, _ = place
     column = shifted(legs, c * N_LEGS)
     site = shifted(tables, column[UPPER + SITE] + spins[c] * size_of_site(column))
-    scratch, top = (shifted(carry, room), shifted(carry, 2 * room)), shifted(above, column[ABOVE])
-    return opened(carry, scratch, site, site, top, column, kappa, False)
+    x, y, top = shifted(carry, room), shifted(carry, 2 * room), shifted(above, column[ABOVE])
+    carried = legs[UPPER + LEFT]
+    before = column[ABOVE_LEFT] * column[UPPER + LEFT] * kappa
+    after = column[ABOVE_RIGHT] * column[UPPER + RIGHT] * column[UPPER + DOWN] * kappa
+    for a in range(carried):
+        part, into = shifted(carry, a * before), shifted(y, a * after)
+        opened(part, (x, into), site, site, top, column, kappa, False)
+    return y
 
 
 @helper
 def _sketched(place, row, envs, cuts, room):
     """Right environments of boundary and row, closed with the sketch; the carry begins as 1."""
     spins, _, _, tables, above, sketch = place
-    legs, n_cols = pointer(row.legs, 0), row.legs.shape[0]
+    legs, n_cols, carried = pointer(row.legs, 0), row.legs.shape[0], row.legs[0, UPPER + LEFT]
     env = shifted(envs, cuts[n_cols])
-    env[0] = 1
+    identity(env, carried)
     scratch = shifted(env, room), shifted(env, 2 * room)
     for c in range(n_cols - 1, 0, -1):
         column, out = shifted(legs, c * N_LEGS), shifted(envs, cuts[c])
         site = shifted(tables, column[UPPER + SITE] + spins[c] * size_of_site(column))
         top, bottom = shifted(above, column[ABOVE]), column[BELOW_RIGHT]
-        held = opened(env, scratch, site, site, top, column, bottom, True)
-        close(held, out, shifted(sketch, column[BELOW]), column, True)
+        sizes = size_of(column, False), size_of(column, True)
+        for a in range(carried):
+            part = shifted(env, a * sizes[0])
+            held = opened(part, scratch, site, site, top, column, bottom, True)
+            close(held, shifted(out, a * sizes[1]), shifted(sketch, column[BELOW]), column, True)
         if c % row.rescaled == 0:
-            rescale(out, size_of(column, True))
+            rescale(out, carried * sizes[1])
         env = out
 
 
@@ -391,10 +417,3 @@ def _sketched(place, row, envs, cuts, room):
 def _copy(source, target, size):
     for i in range(size):
         target[i] = source[i]
-
-
-@helper
-def _identity(q, m):
-    for i in range(m):
-        for j in range(m):
-            q[i * m + j] = 1 if i == j else 0
