@@ -38,6 +38,13 @@ def test_import_is_quick_and_loads_nothing_heavy() -> None:
     assert best < 1.0
 
 
+def test_a_run_begins_without_what_it_may_never_need() -> None:
+    heavy = ("scipy.stats", "scipy.optimize", "scipy.sparse", "matplotlib", "numba", "jax")
+    code = "import sys, tnvmc.app.run, tnvmc.series.machine; print(*sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {*heavy, "tnvmc.report.plots"} & set(out.stdout.split())
+
+
 @pytest.mark.parametrize("name", tnvmc.__all__)
 def test_every_public_name_is_there(name: str) -> None:
     assert getattr(tnvmc, name) is not None

@@ -45,20 +45,21 @@ def _run(options: argparse.Namespace) -> int:
 def _make(options: argparse.Namespace, kind: SeriesKind | None) -> int:
     """Make a run or a series, or go on with it; exit status 1: one of several has no energy."""
     from tnvmc.app.run import resume_run, run_file
-    from tnvmc.app.series import make_series, resume_series, series_text
 
     folder, file, changes = options.resume, options.file, options.overrides
     with termination_as_exception():
-        if kind is not None and folder is None:
-            table = make_series(kind, file, options.out, changes)
-        elif kind is not None:
-            table = resume_series(kind, folder, changes, file)
-        elif folder is None:
+        if kind is None and folder is None:
             run_file(file, options.out, changes)
             return 0
-        else:
+        if kind is None:
             resume_run(folder, changes, file)
             return 0
+        from tnvmc.app.series import make_series, resume_series, series_text
+
+        if folder is None:
+            table = make_series(kind, file, options.out, changes)
+        else:
+            table = resume_series(kind, folder, changes, file)
     print(f"\n{series_text(table)}")
     failed = any(reason.code != "measured_differently" for _, reason in table.left_out)
     return FAILED if failed else 0

@@ -23,7 +23,6 @@ from tnvmc.backend.arguments import as_path
 from tnvmc.backend.namespace import to_host
 from tnvmc.operators.properties import energy_bound
 from tnvmc.report.describe import orthogonal_to
-from tnvmc.report.plots import energy_picture
 from tnvmc.settings.described import described
 from tnvmc.settings.load import read_toml
 from tnvmc.storage.files import write_atomically
@@ -220,6 +219,8 @@ def draw_energy(folder: RunFolder, result: Mapping[str, Any]) -> None:
     )
     if others := orthogonal_to(settings):
         title += f", orthogonal to {', '.join(Path(each).name for each in others)}"
+    from tnvmc.report.plots import energy_picture  # its figures are not needed before
+
     picture = energy_picture(Run(folder.path, settings, tuple(folder.history()), result), title)
     write_atomically(folder.path / PICTURE, picture)
 

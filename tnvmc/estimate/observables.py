@@ -13,8 +13,6 @@ from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from tnvmc.ansatz.metropolis import local_states
 from tnvmc.ansatz.protocol import Snapshot, Targets
@@ -207,6 +205,9 @@ def alike(terms: LocalTerms, moves: Sequence[Patch]) -> np.ndarray:
 
     Of more than `_MOVES` some are looked at, which nearly always make all.
     """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     places: dict[tuple[Patch, bytes], int] = {}
     keys = [(term.sites, term.matrix.tobytes()) for term in terms.terms]
     for index, term in enumerate(terms.terms):

@@ -18,8 +18,6 @@ from itertools import accumulate, pairwise, product
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from tnvmc.ansatz.peps.orbits import Member, check_reflections, neighbour, orbits_of, with_bulk
 from tnvmc.ansatz.protocol import Ansatz
@@ -264,6 +262,9 @@ class SharedTensors:
         parts each has one X; with a cycle of odd length X is also its own inverse transpose.  A
         part is found twice, by corner and sign, unless it has such a cycle.
         """
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+
         leg_at = {m.site: (o, m.legs) for o, orbit in enumerate(self.orbits) for m in orbit.members}
 
         def corner(site: int, leg: int) -> int:

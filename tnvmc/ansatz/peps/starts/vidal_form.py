@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from tnvmc.ansatz.peps.starts.gates import Batch, idle_gates
 from tnvmc.lattice.embedding import DOWN, LEFT, RIGHT, Embedding
@@ -138,6 +137,8 @@ class VidalPEPS:
             return
         ends = excess(-_LARGEST_TURN), excess(_LARGEST_TURN)
         if ends[0] < 0 < ends[1]:  # not for a sector of one configuration
+            from scipy.optimize import brentq
+
             c = brentq(excess, -_LARGEST_TURN, _LARGEST_TURN)
             factors = np.exp(-c * (lowered - lowered[-1] / 2))
             self.tensors[sites] *= factors[None, :, None, None, None, None]
