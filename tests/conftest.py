@@ -125,7 +125,7 @@ def page_without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
     """The module's SETTINGS of a run of seconds, in the working directory; its picture is left out."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("tnvmc.app.recording.energy_picture", lambda *_, **__: b"")
+    monkeypatch.setattr("tnvmc.report.plots.energy_picture", lambda *_, **__: b"")
     path = tmp_path / "study.toml"
     path.write_text(request.module.SETTINGS)
     return path

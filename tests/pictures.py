@@ -11,7 +11,7 @@ from tnvmc.report.figures.style import MADE_BY
 _INSTEAD = {
     "tnvmc.report.figures.style.encode": lambda *_: MADE_BY.encode(),
     "tnvmc.report.figures.style.inline_svg": lambda *_: "<svg></svg>",
-    "tnvmc.app.recording.energy_picture": lambda *_, **__: b"",
+    "tnvmc.report.plots.energy_picture": lambda *_, **__: b"",
 }
 
 

@@ -120,7 +120,7 @@ def complaint(capsys: pytest.CaptureFixture[str], status: int, *arguments: objec
 def test_a_run_leaves_all_its_files(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("tnvmc.app.recording.energy_picture", energy_picture)
+    monkeypatch.setattr("tnvmc.report.plots.energy_picture", energy_picture)
     assert main(["run", "study.toml"]) == 0
     folder = file.parent / "runs" / "study"
     assert sorted(os.listdir(folder)) == [
