@@ -25,9 +25,12 @@ from tnvmc import (
     square,
 )
 from tnvmc.ansatz.checks.conformance import check_ansatz
+from tnvmc.ansatz.metropolis import MoveCounts, Proposals
+from tnvmc.ansatz.peps.row_pass import RowBoundaries, RowPass
 from tnvmc.ansatz.peps.starts.gates import plan_gates
 from tnvmc.ansatz.peps.starts.other_sizes import grown
 from tnvmc.ansatz.peps.starts.simple_update import simple_update
+from tnvmc.ansatz.peps.windows import routes
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
 from tnvmc.backend.random import uniforms
@@ -186,6 +189,33 @@ def test_sweeps_sample_the_born_distribution() -> None:
     freedom = len(expected) - 1
     chi_squared = np.sum((seen - expected) ** 2 / expected)
     assert chi_squared < freedom + 5 * np.sqrt(2 * freedom)  # 5 sigma of the chi-squared law
+
+
+@pytest.mark.parametrize("direction", ["down", "up"])
+def test_moves_on_two_rings_are_judged_by_a_function_of_the_configuration(direction: str) -> None:
+    """A pass knows psi before the moves of two rows from boundaries; it is that of a new closure."""
+    peps = ring((4, 4), 2, scheme=SRC(3))
+    theta, configs = np.abs(random_theta(peps)), random_configs(6, 16)
+    ready = RowBoundaries.made(peps._views(theta), configs, by_columns=False)
+    if direction == "up":
+        turn = RowPass(ready, configs)
+        assert list(turn.strips(())) == []
+        ready = turn.boundaries()
+    walk, engine, seen = RowPass(ready, configs), ready.views.rows, []
+    moves = dict.fromkeys(combinations(range(16), 2), np.array([[-1], [2], [1], [-1]]))
+    plan = routes(tuple(moves), peps.embedding, 2).rows
+    counts = MoveCounts(6, 2, np.zeros((6, len(moves))))
+    for strip in walk.strips(plan):
+        present = engine.close(strip) if strip.n_rows == 1 else engine._present(strip)
+        if strip.n_rows == 2:
+            anew = engine._two_rows(strip, strip.configs, None)
+            seen.append(np.max(np.abs(anew.log_abs - present.log_abs)))
+        numbers = uniforms(1, (len(seen), 0), range(6), len(moves))
+        proposals = Proposals(moves, numbers, 1.0, counts)
+        walk.configs = engine.sample(strip, plan[strip.first, strip.n_rows], proposals).configs
+    assert len(seen) == 3
+    assert max(seen) < ROUNDING
+    assert np.any(walk.sites() != configs)
 
 
 @pytest.mark.parametrize(("shape", "D"), [((3, 3), 2), ((2, 4), 2), ((2, 3), 3), ((1, 5), 2)])

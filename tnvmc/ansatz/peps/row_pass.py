@@ -148,7 +148,8 @@ class RowPass:
                     last = first + n_rows - 1
                     above = self._behind[first] if down else ahead[first]
                     below = ahead[last] if down else self._behind[last]
-                    yield StripState(first, n_rows, self.configs, above, below)
+                    absorbed = _OTHER[direction], ahead[row]
+                    yield StripState(first, n_rows, self.configs, above, below, absorbed)
             if following is not None:
                 self._behind[following] = layers.absorb(
                     self._behind[row], row, self.configs, direction

@@ -116,6 +116,8 @@ class StripState:
     configs: Array  #: (B, places) of the whole network
     above: BoundaryMPS | None
     below: BoundaryMPS | None
+    #: of two rows: which way the row that comes next is absorbed, and the boundary that has it
+    absorbed: tuple[str, BoundaryMPS | None] = ("down", None)
 
 
 @dataclass(frozen=True)
@@ -242,9 +244,10 @@ class ArrayStrips:
 
 @dataclass(frozen=True)
 class RingStrips:
-    """Strips whose rows are rings: two rows are closed by absorbing the upper one anew.
+    """Strips whose rows are rings: two rows are closed by absorbing one of them anew.
 
-    An environment of two rows would have D^2 times the size of one row's (`rings`).  Cost per
+    An environment of two rows would have D^2 times the size of one row's.  The row that the pass
+    comes to next is absorbed: the boundary ahead of the other one has it as it stands.  Cost per
     walker of two rows: one row absorbed and one closed for each possible move, or replacement.
     """
 
@@ -263,7 +266,7 @@ class RingStrips:
         """See `StripEngine`."""
         if strip.n_rows == 1:
             return self.engine.sample(strip, windows, proposals)
-        chains = Chains(strip.configs, self._two_rows(strip, strip.configs, None))
+        chains = Chains(strip.configs, self._present(strip))
         metropolis(
             chains,
             windows,
@@ -279,7 +282,7 @@ class RingStrips:
         if strip.n_rows == 1:
             return self.engine.measure(strip, windows, replacements, jacobian)
         close = partial(self._two_rows, strip)
-        present = close(strip.configs, None)
+        present = self._present(strip)
         ratios = {
             window.asked: window_ratios(
                 close,
@@ -293,11 +296,28 @@ class RingStrips:
         }
         return StripReport(present, ratios, [])
 
+    def _present(self, strip: StripState) -> LogAmplitude:
+        """psi (B,) of two rows as they stand."""
+        way, boundary = strip.absorbed
+        if boundary is None:
+            return self._two_rows(strip, strip.configs, None)
+        return self._closed(strip, strip.configs, way, (boundary, strip.above, strip.below))
+
     def _two_rows(self, strip: StripState, configs: Array, walkers: Array | None) -> LogAmplitude:
         """psi of configurations (n, places) of the selected walkers, changed in the two rows."""
         above, below = (side and side.take(walkers) for side in (strip.above, strip.below))
-        upper = self.layers.absorb(above, strip.first, configs, "down")
-        return self.engine.close(StripState(strip.first + 1, 1, configs, upper, below))
+        way = strip.absorbed[0]
+        side, row = (above, strip.first) if way == "down" else (below, strip.first + 1)
+        boundary = self.layers.absorb(side, row, configs, way)
+        return self._closed(strip, configs, way, (boundary, above, below))
+
+    def _closed(
+        self, strip: StripState, configs: Array, way: str, around: tuple[BoundaryMPS | None, ...]
+    ) -> LogAmplitude:
+        boundary, above, below = around
+        if way == "down":
+            return self.engine.close(StripState(strip.first + 1, 1, configs, boundary, below))
+        return self.engine.close(StripState(strip.first, 1, configs, above, boundary))
 
 
 def window_ratios(
