@@ -105,6 +105,7 @@ PROBLEMS: list[tuple[Callable[[Json], Any], str, str]] = [
         "sector 'triplet': magnetisation",
         "conflict",
     ),  # six spins have 6 at most
+    (table(0, magnetisation=-2), "sector 'triplet'", "conflict"),  # mirrors 2 Sz = 2
     (table(1, magnetisation=2.0), "sector.2.magnetisation", "not_allowed"),
     (table(1, magnetization=2), "sector.2.magnetization", "unknown_key"),
     (section("hamiltonian", model="tfim"), "sector 'triplet': magnetisation", "conflict"),

@@ -9,7 +9,18 @@ from typing import Any
 
 import pytest
 
-from tnvmc import PEPS, VMC, Enumerate, Operator, heisenberg, square
+from tnvmc import (
+    PEPS,
+    VMC,
+    Enumerate,
+    Operator,
+    Symmetrised,
+    chain,
+    exact_ground_state,
+    heisenberg,
+    square,
+    symmetry_group,
+)  # fmt: skip
 from tnvmc.estimate.statistics import v_score
 from tnvmc.trust.gaps import SLOPE, Gap, energy_gap, residual_energy
 
@@ -92,10 +103,9 @@ def measured(magnetisation: int, J: float = 1.0, **given: Any) -> Any:
     return of(operator, magnetisation, **given)
 
 
-def of(operator: Operator, magnetisation: int, **given: Any) -> Any:
-    run = VMC(
-        operator, PEPS(operator.lattice, 2), Enumerate(), magnetisation=magnetisation, **given
-    )
+def of(operator: Operator, magnetisation: int, dtype: Any = float, **given: Any) -> Any:
+    state = PEPS(operator.lattice, 2, dtype=dtype)
+    run = VMC(operator, state, Enumerate(), magnetisation=magnetisation, **given)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # no step was made
         return run.measure()
@@ -110,6 +120,54 @@ def test_two_hamiltonians_and_one_sector_twice_have_no_gap() -> None:
     halves = 0.5 * heisenberg(square(2, 2)) + 0.5 * heisenberg(square(2, 2))
     assert energy_gap(replace(of(halves, 2), units="S.S"), singlet).energy > 0
     assert "origin" not in singlet.as_dict()
+
+
+def in_a_field(sign: float) -> Operator:
+    """Fields on both ends of a chain, which a reflection with all spins turned over keeps."""
+    ends = Operator.from_products(chain(4), [("Sz", [0], 0.3), ("Sz", [3], sign * 0.3)])
+    return heisenberg(chain(4)) + ends
+
+
+def twisted() -> Operator:
+    """S_i x S_j along z, that turning all spins over keeps with complex conjugation only."""
+    products = [("Sx Sy - Sy Sx", "nearest", 0.4)]
+    return heisenberg(chain(4)) + Operator.from_products(chain(4), products)
+
+
+@pytest.mark.parametrize(
+    ("operator", "same"),
+    [
+        (heisenberg(chain(4)), True),
+        (in_a_field(-1), True),
+        (in_a_field(1), False),
+        (twisted(), True),
+    ],
+)
+def test_sectors_that_mirror_each_other_have_no_gap(operator: Operator, same: bool) -> None:
+    dtype = complex if operator.is_complex else float
+    up, down = (of(operator, sector, dtype=dtype) for sector in (2, -2))
+    levels = [exact_ground_state(operator, sector).energy for sector in (2, -2)]
+    assert (levels[0] == pytest.approx(levels[1])) == same
+    if not same:
+        assert math.isfinite(energy_gap(up, down).energy)
+        return
+    for upper, lower in ((up, down), (down, up)):
+        with pytest.raises(ValueError, match="energy_gap"):
+            energy_gap(upper, lower)
+
+
+def test_a_sector_twice_is_known_by_its_signs_whatever_their_order() -> None:
+    operator = heisenberg(chain(4))
+    one, two = (
+        Symmetrised(PEPS(operator.lattice, 2), symmetry_group(operator, names))
+        for names in (["spin", "point"], ["point", "spin"])
+    )
+    runs = [VMC(operator, state, Enumerate(), magnetisation=m) for state, m in ((one, 0), (two, 0))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        measured = [run.measure() for run in runs]
+    with pytest.raises(ValueError, match="energy_gap"):
+        energy_gap(*measured)
 
 
 def test_a_gap_of_numbers_is_refused() -> None:

@@ -138,6 +138,15 @@ def mirrors_sectors(operator: Operator) -> bool:
     return any(any(which_commute(operator, turned, kind)) for kind in kinds)
 
 
+def same_levels(operator: Operator, sector: int | None, signed: bool) -> int | None:
+    """Give the sector that stands for all with its energies: |M| where M and -M have the same.
+
+    `signed` is whether there are characters too, which a move over the lattice may change.
+    """
+    mirrors = flip_invariant if signed else mirrors_sectors
+    return abs(sector) if sector and mirrors(operator) else sector
+
+
 _String = tuple[tuple[int, int], ...]
 """A product of traceless one-site operators: (site, which one) in increasing order of sites."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
 from tnvmc.operators.basis import check_magnetisation
 from tnvmc.operators.properties import rotation_invariant
+from tnvmc.operators.symmetry import same_levels
+from tnvmc.operators.term import Operator
 from tnvmc.series import kind as base
 from tnvmc.series.expansion import check_parts, completed, given, later_seed, named, of_run, out_of
 from tnvmc.series.level_checks import (
@@ -78,7 +80,7 @@ class SectorsKind(base.SeriesKind):
 
         runs = completed(self, names, make)
         sectors = Sectors(numbers, {name: own.orthogonal_to for name, own in tables.items()})
-        if problems := [*self._alike(sectors)]:
+        if problems := [*self._alike(sectors, operator)]:
             raise ConfigError(*problems)
         return base.Series(self, data, out, runs, operator, sectors)
 
@@ -181,21 +183,25 @@ class SectorsKind(base.SeriesKind):
         axis = f"E − E({first.name}) ({first.units} units)"
         return base.Levels(levels, axis, "exact" if methods == {"exact"} else "reference")
 
-    def _alike(self, sectors: Sectors) -> Iterator[ConfigProblem]:
-        """Yield sectors that are the same, which would have one state, and names of no use."""
+    def _alike(self, sectors: Sectors, operator: Operator) -> Iterator[ConfigProblem]:
+        """Yield sectors that are the same, or have the same energies, and names of no use."""
         numbers, names = sectors.numbers, list(sectors.numbers)
+        levels = {}
+        for name, own in numbers.items():
+            same = same_levels(operator, own.magnetisation, bool(own.group))
+            levels[name] = replace(own, magnetisation=same)
         for place, name in enumerate(names):
             above, off = names[:place], sectors.orthogonal_to[name]
             for other in (each for each in off if each not in above):
                 why = f"'{other}' is not the name of a sector above this one"
                 yield of_run(self, name, conflict("orthogonal_to", why))
             for other in above:
-                pairs = permutations((numbers[name], numbers[other]))
+                pairs = permutations((levels[name], levels[other]))
                 if other not in off and all(one.hold(two) for one, two in pairs):
-                    why = (
-                        f"has the quantum numbers of '{other}', so both would have the same state; "
-                        f'give it others, or orthogonal_to = ["{other}"] for the next level'
-                    )
+                    hint = f'others, or orthogonal_to = ["{other}"] for the next level'
+                    if numbers[name].exclude(numbers[other]):
+                        hint = "others: this Hamiltonian maps 2 Sz on -2 Sz"
+                    why = f"has the energies of '{other}', and the same lowest one; give it {hint}"
                     yield of_run(self, name, conflict("", why))
                 if other in off and numbers[name].exclude(numbers[other]):
                     why = f"states of '{other}' have other quantum numbers: leave it out"

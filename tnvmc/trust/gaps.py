@@ -82,7 +82,8 @@ def energy_gap(above: MeasuredEnergy, below: MeasuredEnergy) -> Gap:
     Raises:
         TypeError: no measurement.
         ValueError: energies of different numbers of sites, in different units, of two Hamiltonians,
-            or twice of one sector (with the same characters and states it is kept orthogonal to).
+            or twice of one sector (2 Sz and -2 Sz may be one; with the same characters and states
+            it is kept orthogonal to).
 
     What it cannot tell: that either state is the lowest one of its sector.  Of states that were
     kept orthogonal to approximate ones an energy may also be too low.
@@ -101,9 +102,11 @@ def energy_gap(above: MeasuredEnergy, below: MeasuredEnergy) -> Gap:
     if here and there and here[0] != there[0]:
         raise ValueError("energy_gap: energies of two Hamiltonians; measure two states of one")
     if here and here == there:
-        sector = "the full space" if here[1] is None else f"the sector 2 Sz = {here[1]}"
+        where = "the full space" if here[1] is None else f"the sector 2 Sz = {here[1]}"
+        if above.magnetisation != below.magnetisation:
+            where += f" or {-here[1]}, which H maps on each other"
         raise ValueError(
-            f"energy_gap: both energies are of the lowest state of {sector}, whose gap is 0; give "
+            f"energy_gap: both energies are of the lowest state of {where}, whose gap is 0; give "
             "one state another magnetisation or other characters (ansatz.symmetrise), or keep it "
             "orthogonal to the other (orthogonal_to)"
         )

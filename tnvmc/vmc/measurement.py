@@ -27,7 +27,7 @@ from tnvmc.estimate.reliability import LEAST_CHANGED, changed_part, doubts
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate_samples, v_score
 from tnvmc.operators.basis import count_states
 from tnvmc.operators.properties import fingerprint
-from tnvmc.operators.symmetry import NAMES
+from tnvmc.operators.symmetry import NAMES, same_levels
 from tnvmc.operators.term import Operator, made_of
 from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import magnetisation_of
@@ -150,7 +150,9 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     seen, moved = widened(seen, problem, applied.sampler.threads)
     energy, operator = seen.energy, problem.operator
     sector = magnetisation_of(operator, seen.snapshot.configs)
-    overlaps = _overlaps(applied, seen)
+    overlaps, group = _overlaps(applied, seen), problem.ansatz.group
+    signs = frozenset((g.key, g.character) for g in getattr(group, "elements", ()))
+    level = same_levels(operator, sector, bool(signs)), signs, len(overlaps)
     summed: Any = made_of(operator.lattice, operator.matrices, operator.local_dim)
     statistics = seen.statistics() | {"overlaps": overlaps}
     measurement = Measurement(
@@ -168,7 +170,7 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
         n_independent=independent(method.problem, sector),
         chi=chi_of(problem.ansatz),
         off_diagonal_energy=seen.off_diagonal_energy,
-        origin=(fingerprint(summed), sector, problem.ansatz.group, len(overlaps)),
+        origin=(fingerprint(summed), *level),
         **_effective(seen),
     )
     return Measured(measurement, point, seen, problem, moved, state.step)
