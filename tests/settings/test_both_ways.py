@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +14,30 @@ from tnvmc import (
     PEPS,
     SRC,
     VMC,
+    Jastrow,
     Operator,
+    PeriodicMPS,
     ProductOfStates,
+    ProductState,
     Symmetrised,
     chain,
     checkerboard,
+    initial_parameters,
     sharing,
     symmetry_group,
 )
+from tnvmc.ansatz.initial import noise_on_all
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.lattice import GRIDS
 from tnvmc.operators import models
+from tnvmc.sampling.configurations import in_sector
 from tnvmc.series.machine import KINDS
 from tnvmc.session import vmc as session
 from tnvmc.settings.build import SAMPLERS, build_ansatz, build_sampler, build_theta
 from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import read_toml, validate
+from tnvmc.settings.stages import stages_of
 
 FILES = sorted((Path(__file__).parents[2] / "scripts").glob("*.toml"))
 SLOW_STARTS = 500
@@ -108,11 +115,9 @@ def network_of(kind: str, asked: Mapping[str, Any], operator: Operator) -> Any:
         asked.pop(key, None)
     if NETWORKS[kind].autoregressive and operator.conserves_magnetisation:
         asked["magnetisation"] = 0
-    holomorphic = kind == "rbm" and asked.get("dtype", "complex128") == "complex128"
     return FlaxAnsatz(
-        lattice, lambda rngs: make(lattice, **asked, rngs=rngs), holomorphic=holomorphic,
-        signs=signs, group=group, dtype="complex128" if holomorphic else "float64",
-    )  # fmt: skip
+        lattice, lambda rngs: make(lattice, **asked, rngs=rngs), signs=signs, group=group
+    )
 
 
 def vmc_of(data: Table) -> VMC:
@@ -127,6 +132,10 @@ def vmc_of(data: Table) -> VMC:
     sampler: Any = SAMPLERS[drawn.pop("kind", default)]
     drawn = {key: value for key, value in drawn.items() if key in sampler.__dataclass_fields__}
     return VMC(operator, state, sampler(**drawn), magnetisation=asked.get("magnetisation"))
+
+
+def _slow(kind: str) -> list[Any]:
+    return [pytest.mark.whole] if kind in NETWORKS else []
 
 
 def _marked(path: Path) -> Any:
@@ -154,7 +163,49 @@ def test_python_and_file_make_the_same_state(path: Path, monkeypatch: pytest.Mon
         networks = any(each.is_network for each in settings.ansatz.single_states.values())
         if not networks:  # which tell how they were made
             assert vmc.ansatz.description() == state.description(), name
-        grown = settings.stage or settings.ansatz.init_noise or "init" in data["ansatz"]
-        if not grown and vmc.theta.any():
-            seeded = settings.changed({"run": {"seed": 0}})  # each run of a series has its own
-            assert np.array_equal(vmc.theta, build_theta(seeded, operator, state)), name
+        first = stages_of(settings)[0].settings
+        opening = dict(data["ansatz"])
+        if settings.stage:
+            own = {key: value for key, value in data["stage"][0].items() if key != "kind"}
+            opening |= {**own, "sharing": settings.ansatz.sharing}
+        if "/" in opening.get("init", ""):  # of another run
+            continue
+        python = vmc_of({**data, "ansatz": opening}) if settings.stage else vmc
+        if python.theta.any():
+            seeded = first.changed({"run": {"seed": 0}})  # each run of a series has its own
+            theta = build_theta(seeded, operator, build_ansatz(seeded, operator))
+            assert np.array_equal(python.theta, theta), name
+
+
+STATES: dict[str, Callable[[Operator], Any]] = {
+    "peps": lambda operator: PEPS(operator.lattice, 2),
+    "mps": lambda operator: MPS(operator.lattice, 2),
+    "periodic_mps": lambda operator: PeriodicMPS(operator.lattice, 2),
+    "product": lambda operator: ProductState(operator.lattice),
+    "jastrow": lambda operator: Jastrow(operator.lattice),
+    **{
+        kind: lambda operator, kind=kind: network_of(kind, {}, operator)  # type: ignore[misc]
+        for kind in NETWORKS
+    },
+}
+"""What a user of Python writes of each kind; where it has bonds, of D = 2."""
+
+
+@pytest.mark.parametrize("noise", [None, 0.05])
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=_slow(k)) for k in STATES])
+def test_every_kind_starts_as_in_a_file(kind: str, noise: float | None) -> None:
+    """From each start that it has, with and without noise."""
+    shape: Any = {"kind": "chain", "shape": 4} if "mps" in kind else {"shape": [4, 4]}
+    data = {"lattice": shape, "hamiltonian": {"model": "heisenberg"}}
+    operator = operator_of(data)
+    state = STATES[kind](operator)
+    about: dict[str, Any] = {"kind": kind} | ({"D": 2} if hasattr(state, "D") else {})
+    for init in (None, *state.starts):
+        given = {"init": init, "init_noise": noise}
+        asked = about | {key: value for key, value in given.items() if value is not None}
+        settings = complete(validate({**data, "ansatz": asked}))
+        built = build_ansatz(settings, operator)
+        theta = initial_parameters(state, in_sector(operator, 0), 0, init)
+        theta = theta if noise is None else noise_on_all(theta, noise, 0)
+        assert (built.n_params, built.dtype) == (state.n_params, state.dtype)
+        assert np.array_equal(build_theta(settings, operator, built), theta), init

@@ -29,8 +29,8 @@ class ProductState(GenericAnsatz):
     local_dim: int = 2
     dtype: Any = "float64"
 
-    starts = ("random", "product")
-    """Random vectors, or the ordered product state of lowest energy."""
+    starts = ("product", "random")
+    """The ordered product state of lowest energy, or random vectors."""
 
     def __post_init__(self) -> None:
         require_lattice("ProductState", self.lattice)
@@ -77,7 +77,7 @@ class ProductState(GenericAnsatz):
 
     def initial(self, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
         """Give theta (P,) for an operator."""
-        if kind != "product":
+        if kind not in (None, "product"):
             return super().initial(operator, seed, kind)
         tensors, _ = simple_update(operator, 1, max_steps=0, seed=seed)
         return np.concatenate([tensor.ravel() for tensor in tensors]).astype(self.dtype)

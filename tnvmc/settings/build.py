@@ -156,7 +156,6 @@ def _network(settings: NetworkSettings, operator: Operator, magnetisation: int |
         lattice,
         lambda rngs: module(lattice, **keywords, local_dim=operator.local_dim, rngs=rngs),
         local_dim=operator.local_dim,
-        holomorphic=dtype == "complex128",
         dtype=dtype,
         signs=signs,
         group=group,

@@ -77,7 +77,7 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
             want them.
         holomorphic: complex parameters in which ln psi is holomorphic: theta is complex then, and
             log-derivatives cost half.  Otherwise real and imaginary parts of complex parameters
-            are two real parameters each.
+            are two real parameters each.  By default what the module says (an RBM: yes), else no.
         dtype: what theta is declared to be, "float64" or "complex128"; None takes what comes.
         signs: (N,) of 0 and 1, a sublattice: psi is multiplied by (-1)^(sum of the states there),
             which for the two sublattices of a square lattice is the rule of Marshall (Proc. R. Soc.
@@ -138,9 +138,9 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
         self.lattice, self.inputs = lattice, inputs
         self.local_dim = whole("FlaxAnsatz", "local_dim", local_dim, 2)
         example = self._as_inputs(jnp.zeros((1, lattice.n_sites), jnp.int8))
-        self.functional = Functional(network, example, bool(holomorphic))
+        self.functional = Functional(network, example, holomorphic)
         self.n_params, self.dtype = self.functional.n_params, self.functional.dtype
-        check_dtype(self.functional, holomorphic, dtype)
+        check_dtype(self.functional, dtype)
         check_output(self.functional, example)
         if architecture is None:  # a module of the user's own
             check_rows(self.functional, self._as_inputs)
@@ -156,7 +156,7 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
         self.freeze = tuple(freeze)
         check_groups(self.functional, self.freeze)
         self.architecture = dict(architecture or self._shapes())
-        if holomorphic:
+        if self.functional.holomorphic:
             check_holomorphic(self.functional, lambda theta, x: self._signed_log(theta, x)[1])
         self.exact_draws = True if can_draw else None
 

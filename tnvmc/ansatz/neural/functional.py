@@ -46,11 +46,14 @@ class Functional:
     Everything that is not a parameter (batch statistics, random keys) stays as seed 0 made it.
     """
 
-    def __init__(self, network: Any, example: Array, holomorphic: bool) -> None:
-        self.network, self.holomorphic, self.example = network, holomorphic, example
+    def __init__(self, network: Any, example: Array, holomorphic: bool | None) -> None:
+        self.network, self.example = network, example
         # Whatever is not a parameter belongs to psi: it stays that of seed 0, for every theta.
         self.made, self._graph, self.tree, self._rest = self._made(0)
         self.name = type(self.made).__name__
+        if holomorphic is None:  # a module may say so itself
+            holomorphic = bool(getattr(self.made, "holomorphic", False))
+        self.holomorphic = holomorphic
         flat, self._structure = jax.tree_util.tree_flatten_with_path(self.tree)
         leaves = []
         for path, leaf in flat:
@@ -197,12 +200,13 @@ def check_rows(functional: Functional, as_inputs: Callable[[Array], Array]) -> N
         )
 
 
-def check_dtype(functional: Functional, holomorphic: bool | None, dtype: str | None) -> None:
+def check_dtype(functional: Functional, dtype: str | None) -> None:
     """Raise ValueError where a parameter is real or complex against what is declared."""
     wanted = {None: None, "float64": False, "complex128": True}
     if dtype not in wanted:
         raise ValueError(f"FlaxAnsatz: dtype = {dtype!r}; a network takes float64 or complex128")
-    declared = (wanted[dtype], f"dtype = {dtype!r}"), (holomorphic or None, "holomorphic = True")
+    holomorphic = functional.holomorphic or None
+    declared = (wanted[dtype], f"dtype = {dtype!r}"), (holomorphic, "holomorphic = True")
     for needed, said in declared:
         wrong = [leaf for leaf in functional.leaves if leaf.is_complex != needed]
         if needed is not None and wrong:

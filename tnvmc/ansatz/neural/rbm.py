@@ -68,6 +68,11 @@ class RBM(nnx.Module):
         self.visible_bias = normal(n_sites) if config.visible_bias else None
 
     @property
+    def holomorphic(self) -> bool:
+        """Whether ln psi is holomorphic in complex parameters."""
+        return self.dtype == "complex128"
+
+    @property
     def n_hidden(self) -> int:
         """Number of hidden units H."""
         return self.weights[...].shape[1]

@@ -9,7 +9,7 @@ from tests.oracles import all_configs, dense_state
 from tnvmc.ansatz.peps.starts.tensors import bond_sizes, grow, random_positive
 from tnvmc.ansatz.peps.starts.vidal_form import VidalPEPS, cut, equilibrate
 from tnvmc.lattice import chain, honeycomb, square
-from tnvmc.lattice.embedding import Bonds, embedding
+from tnvmc.lattice.embedding import DOWN, RIGHT, Bonds, embedding
 from tnvmc.lattice.lattice import Lattice
 
 ROUNDING = 1e-12
@@ -116,3 +116,17 @@ def test_a_state_that_is_none(value: float) -> None:
     tensors[1] = tensors[1] * np.array([0.0, 1.0, 0.0])[:, None, None]  # and there another
     with pytest.raises(ValueError, match="the state vanishes"):
         cut(tensors, embedding(square(2, 3)), 2)
+
+
+@pytest.mark.parametrize(("legs", "n_rows"), [((RIGHT,), 6), ((RIGHT, DOWN), 1)])
+def test_padding_of_corners_makes_no_larger_factors(legs: tuple[int, ...], n_rows: int) -> None:
+    """Else the factors of a pair of sites two bonds apart are D^4 times as many numbers."""
+    lattice = square(2, 2)
+    found = embedding(lattice)
+    state = VidalPEPS.from_peps(random_state(lattice, 6), found, 6, is_complex=False)
+    corner = np.array([0])
+    q, r = state.split(corner, legs)
+    assert r.shape[1] == n_rows
+    before = state.tensors[0] / np.abs(state.tensors[0]).max()
+    state.join(corner, legs, q, r)
+    assert np.allclose(state.tensors[0], before, atol=ROUNDING)

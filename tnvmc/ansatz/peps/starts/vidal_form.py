@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,13 @@ class VidalPEPS:
     )
     weights: Array  # (n_bonds + 1, D), norm 1 each; the last one stands for all legs without a bond
     bond_at: Array  # (n_places, 4) index into weights
+
+    @cached_property
+    def _states(self) -> Array:
+        """1 where a bond has a state, 0 of padding: as weights."""
+        states = np.ones_like(self.weights)
+        states[-1, 1:] = 0.0
+        return states
 
     @classmethod
     def product(cls, found: Embedding, vectors: Array, D: int, is_complex: bool) -> VidalPEPS:
@@ -90,20 +98,32 @@ class VidalPEPS:
                 state.weights[bond, :size] = 1 / np.sqrt(size)
         return state
 
-    def surroundings(self, sites: Array, legs: Sequence[int]) -> Array:
-        """Give products of the weights on the other legs: (K, D^m)."""
-        product = np.ones((len(sites), 1))
+    def surroundings(self, sites: Array, legs: Sequence[int], weights: Any = None) -> Array:
+        """Give products of weights, by default its own, on the other legs: (K, D^m)."""
+        product, weights = np.ones((len(sites), 1)), self.weights if weights is None else weights
         for leg in _others(legs):
-            weight = self.weights[self.bond_at[sites, leg], : self.tensors.shape[leg + 2]]
+            weight = weights[self.bond_at[sites, leg], : self.tensors.shape[leg + 2]]
             product = (product[:, :, None] * weight[:, None, :]).reshape(len(sites), -1)
         return product
 
     def split(self, sites: Array, legs: tuple[int, ...]) -> tuple[Array, Array]:
-        """QR of the weighted tensors: Q (K, D^m, q) without the weights, R (K, q, d, D, ...)."""
+        """QR of the weighted tensors: Q (K, D^m, q) without the weights, R (K, q, d, D, ...).
+
+        Rows of padding are left out where they would make q larger, as at corners.
+        """
         x = self.tensors[sites].transpose(_axes(legs))
         kept = x.shape[5 - len(legs) :]
         around = self.surroundings(sites, legs)
-        q, r = np.linalg.qr(x.reshape(*around.shape, -1) * around[:, :, None])
+        x = x.reshape(*around.shape, -1) * around[:, :, None]
+        rows = self.surroundings(sites, legs, self._states)
+        n_rows = int(rows.sum(axis=1).max())
+        if n_rows < min(x.shape[1:]):
+            order = np.argsort(-rows, axis=1, kind="stable")[:, :n_rows, None]
+            few, r = np.linalg.qr(np.take_along_axis(x, order, axis=1))
+            q = np.zeros((*x.shape[:2], n_rows), x.dtype)
+            np.put_along_axis(q, order, few, axis=1)
+        else:
+            q, r = np.linalg.qr(x)
         inverse = np.divide(1.0, around, out=np.zeros_like(around), where=around > 0)
         return q * inverse[:, :, None], r.reshape(*r.shape[:2], *kept)
 
