@@ -16,6 +16,7 @@ from tnvmc.backend.process import using_threads
 from tnvmc.jacobian.centered import CenteredJacobian
 from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.optimize import average
+from tnvmc.optimize.pace import Paced
 from tnvmc.optimize.sr import SR, automatic_shift
 
 SINGLE = 1e-6  # S is kept in single precision
@@ -72,14 +73,35 @@ def test_of_many_parameters_each_step_is_on_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n_samples", "shared", "most"),
-    [(2048, False, 4096), (None, True, 4096), (512, True, 4096), (2048, True, 13653)]
-    + [(4096, True, 16384)],
+    ("rule", "n_params", "momentum"),
+    [
+        (SR(memory=0.9), 4096, 0.0),
+        (SR(memory=0.9), 4097, 0.9),
+        (SR(memory=0.9, momentum=0.5), 4097, 0.5),
+        (SR(memory=0.9, averaged_up_to=5000), 4097, 0.0),
+        (SR(), 4097, 0.0),
+    ],
 )
-def test_states_of_shared_tensors_are_averaged_where_samples_are_enough(
-    n_samples: int | None, shared: bool, most: int
+def test_of_many_shared_parameters_momentum_remembers(
+    rule: SR, n_params: int, momentum: float
 ) -> None:
-    assert average.most_parameters(n_samples, shared) == most
+    expected = replace(rule, momentum=momentum)
+    assert rule.for_shared_tensors(n_params) == expected
+    assert Paced(rule).for_shared_tensors(n_params) == Paced(expected)
+
+
+def test_what_momentum_carries_is_one_direction_and_the_direction_that_of_spring() -> None:
+    problems = [random_problem(9, (3, 2, 4), "real", "real", seed=seed) for seed in (1, 2)]
+    size = problems[0].theta.size
+    rule = SR(0.1, memory=0.9, averaged_up_to=size - 1).for_shared_tensors(size)
+    assert {name: each.shape for name, each in rule.init(problems[0].theta).items()} == {
+        "previous": (size,)
+    }
+    found = run(rule, problems)
+    a, e = problems[1].least_squares()
+    shift = 0.1 * np.trace(a.T @ a) / len(a) * np.eye(size)
+    expected = np.linalg.solve(a.T @ a + shift, a.T @ e + 0.9 * shift @ found[0])
+    assert np.abs(found[1] - expected).max() < 1e-10 * np.abs(expected).max()
 
 
 @pytest.mark.parametrize("shift", [0.0, 1e-8])

@@ -96,6 +96,9 @@ GROUPS: Mapping[str, Mapping[str, Callable[[], VMC]]] = {
         "product": lambda: product(SR(space="samples"), MANY),
         "factors": factors,
         "chi grows": grows,
+        "momentum, shared": lambda: one(
+            SR("auto", memory=0.9, averaged_up_to=9), sharing=tnvmc.sharing(H)
+        ),
     },
     "more": {
         "ring": ring,

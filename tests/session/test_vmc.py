@@ -320,17 +320,37 @@ def test_two_lattices_are_refused() -> None:
         VMC(heisenberg(chain(6)), PeriodicMPS(chain(4), 2))
 
 
-def test_of_shared_tensors_s_is_averaged_for_as_many_parameters_as_samples_allow() -> None:
+def test_many_shared_tensors_have_momentum_in_place_of_an_average_of_s() -> None:
     operator = heisenberg(square(2, 4))
     shared = PEPS(operator.lattice, 2, sharing=tnvmc.sharing(operator))
-    sampler = Sampler(n_walkers=64, n_samples=2048)
-    for ansatz, rule, most in (
-        (shared, None, 13653),
-        (PEPS(operator.lattice, 2), None, 4096),
-        (shared, SR("auto", memory=0.9, averaged_up_to=100), 100),
+    few = SR("auto", memory=0.9, averaged_up_to=shared.n_params - 1)
+    for ansatz, rule, momentum in (
+        (shared, None, 0.0),
+        (shared, few, 0.9),
+        (PEPS(operator.lattice, 2, sharing=None), few, 0.0),
     ):
-        found: Any = VMC(operator, ansatz, sampler, rule).method.rule
-        assert found.rule.averaged_up_to == most
+        vmc = VMC(operator, ansatz, Sampler(n_walkers=8, n_samples=16), rule)
+        found: Any = vmc.method.rule
+        assert found.rule.momentum == momentum
+        carried = {f"rule_{name}" for name in found.rule.init(vmc.theta)}
+        assert carried == set(vmc.state.here.optimizer) - {"rate", "last"}
+
+
+def test_a_checkpoint_with_an_average_of_s_goes_on_with_momentum(tmp_path: Path) -> None:
+    operator = heisenberg(square(2, 4))
+    shared = PEPS(operator.lattice, 2, sharing=tnvmc.sharing(operator))
+    sampler, size = Sampler(n_walkers=8, n_samples=16), shared.n_params
+    before = VMC(operator, shared, sampler, SR("auto", memory=0.9))
+    before.run(1)
+    before.save(tmp_path / "a.h5")
+    after = VMC(operator, shared, sampler, SR("auto", memory=0.9, averaged_up_to=size - 1))
+    after.restore(tmp_path / "a.h5")
+    assert not np.any(after.state.here.optimizer["rule_previous"])
+    after.run(1)
+    after.save(tmp_path / "b.h5")
+    (record,) = after.run(1)
+    after.restore(tmp_path / "b.h5")
+    assert after.run(1)[0].energy == record.energy
 
 
 def test_goes_back_to_a_checkpoint_after_steps(tmp_path: Path) -> None:

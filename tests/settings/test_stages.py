@@ -9,7 +9,7 @@ import pytest
 import tomli_w
 
 from tests.settings.complaints import told
-from tnvmc.optimize.average import most_parameters
+from tnvmc.jacobian.covariance import MOST_PARAMETERS
 from tnvmc.optimize.schedules import Exponential
 from tnvmc.series.machine import COMPARISON
 from tnvmc.settings.build import build_ansatz, build_schedule
@@ -17,7 +17,7 @@ from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.defaults import NOISE, complete, load
 from tnvmc.settings.load import validate
 from tnvmc.settings.optimizer_settings import SimpleUpdateStage
-from tnvmc.settings.stages import EVOLVE, stages_of
+from tnvmc.settings.stages import EVOLVE, PER_SAMPLE, stages_of
 
 BASE: dict[str, Any] = {"lattice": {"shape": [4, 4]}, "hamiltonian": {"model": "heisenberg"}}
 
@@ -220,7 +220,7 @@ def plan(found: Settings) -> list[tuple[int | None, int | None, Any]]:
         ([6, 6], 8, []),  # more than 16384
     ],
 )
-def test_states_of_which_more_samples_average_s(
+def test_large_states_have_stages_with_more_samples(
     shape: list[int], D: int, wanted: list[tuple[int, int, int]]
 ) -> None:
     assert plan(of_size(shape, D)) == wanted
@@ -229,10 +229,11 @@ def test_states_of_which_more_samples_average_s(
 @pytest.mark.parametrize(
     ("shape", "D"), [([8, 8], 5), ([8, 8], 6), ([10, 10], 5), ([4, 4], 8), ([10, 10], 4)]
 )
-def test_every_stage_averages_s(shape: list[int], D: int) -> None:
+def test_every_stage_has_samples_for_its_parameters(shape: list[int], D: int) -> None:
     for stage in stages_of(of_size(shape, D)):
         n_params = build_ansatz(stage.settings, build_operator(stage.settings)).n_params
-        assert n_params <= most_parameters(stage.settings.sampler.n_samples, shared=True)
+        n_samples = int(stage.settings.sampler.n_samples or 0)
+        assert n_params <= max(MOST_PARAMETERS, PER_SAMPLE * n_samples)
 
 
 def test_a_small_d_gets_the_samples_alone() -> None:

@@ -17,32 +17,10 @@ import numpy as np
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.jacobian.centered import CenteredJacobian
 from tnvmc.jacobian.cholesky import n_stored, tiles_of
-from tnvmc.jacobian.covariance import MOST_PARAMETERS, Covariance, of_numbers, plus
+from tnvmc.jacobian.covariance import Covariance, of_numbers, plus
 from tnvmc.optimize.rule import RuleState
 
 Array = Any
-
-MOST_OF_SHARED = 2**14
-"""The same for states with shared tensors and enough samples: 0.5 GiB, 20 s of a core a step."""
-
-_PER_SAMPLE = 20 / 3
-"""Such parameters for each sample of a step: those of twenty steps, half of which are effective,
-are then one and a half for each parameter.  Where they are one, the average does harm (decision
-16).
-"""
-
-
-def most_parameters(n_samples: int | None, shared: bool) -> int:
-    """Give the parameters up to which S is averaged where nothing is said, for so many samples a
-    step.
-
-    Of states without shared tensors a sample takes less time for each parameter, and the solution
-    most of a step.
-    """
-    if not shared or n_samples is None:
-        return MOST_PARAMETERS
-    return min(MOST_OF_SHARED, max(MOST_PARAMETERS, int(_PER_SAMPLE * n_samples)))
-
 
 LEAST_SHIFT = 1e-4
 """Least shift, in units of the mean diagonal, above the rounding of single precision: the direction

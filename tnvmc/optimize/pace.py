@@ -75,9 +75,9 @@ class Paced(Rule):
         info = {**info, "paced_rate": rate, "correlation": correlation}
         return rate * found, {**_named(after), "rate": rate, "last": found}, info
 
-    def averaged(self, most: int) -> Paced:
-        """With the rule averaged."""
-        return replace(self, rule=self.rule.averaged(most))
+    def for_shared_tensors(self, n_params: int) -> Paced:
+        """With the rule for such a state."""
+        return replace(self, rule=self.rule.for_shared_tensors(n_params))
 
     def unsolved(self, info: Info) -> float | None:
         """What the rule has not solved."""

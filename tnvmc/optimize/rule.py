@@ -57,8 +57,8 @@ class Rule(Protocol):
             NonFiniteError: input, or a result, that holds NaN or infinities.
         """
 
-    def averaged(self, most: int) -> Self:
-        """The rule with S averaged up to so many parameters, where that is left open."""
+    def for_shared_tensors(self, n_params: int) -> Self:
+        """The rule for a state of so many parameters, each of which many sites have."""
         return self
 
     def shortened(self, state: RuleState, factor: float) -> RuleState:

@@ -68,17 +68,16 @@ class SR(Rule):
     space: Space = "auto"
     memory: float = 0.0
     """Decay of the average of S over steps, 0 <= memory < 1; 0 takes the S of the present samples
-    alone.  Above `averaged_up_to` parameters memory has no effect, nor with a `diag_shift` below
-    `average.LEAST_SHIFT`: the average is kept in single precision.  Nor with `ConjugateGradients`,
-    which forms no matrix.
+    alone.  Memory has no effect with a `diag_shift` below `average.LEAST_SHIFT`: the average is
+    kept in single precision; nor with `ConjugateGradients`, which forms no matrix; nor above
+    `averaged_up_to` parameters.  There, in a `VMC`, a PEPS with shared tensors has it as its
+    `momentum` where that is 0.
     """
-    averaged_up_to: int | Literal["auto"] = "auto"
-    """Parameters P up to which there is an average.  "auto": 4,096; of a PEPS with shared tensors,
-    in a `VMC`, 20 / 3 of the samples of a step where that is more, and 16,384 at most
-    (`average.most_parameters`).  It gains where the samples of twenty steps outnumber them, and
-    costs M P^2 / 2 + P^3 / 3 in single precision at each step, and triangles of 2 P^2 bytes on
-    processors: two in a checkpoint, and one more while it is solved (15 s of one core, 8 s of two,
-    for 13,110 parameters and 2,048 samples).
+    averaged_up_to: int = MOST_PARAMETERS
+    """Parameters P up to which there is an average.  It costs M P^2 / 2 + P^3 / 3 in single
+    precision at each step, and triangles of 2 P^2 bytes on processors: two in a checkpoint, and one
+    more while it is solved.  For 13,110 parameters and 2,048 samples a direction takes eight times
+    as long as with momentum, after which steps end no higher (decision 16).
     """
     reach: float | None = None
     """Distance |A (theta - theta')| between two states at which the S of one counts 1/e for the
@@ -93,8 +92,7 @@ class SR(Rule):
         real("SR", "momentum", self.momentum)
         optional_positive("SR", "clip", self.clip)
         optional_positive("SR", "reach", self.reach)
-        if self.averaged_up_to != "auto":
-            whole("SR", "averaged_up_to", self.averaged_up_to, 0)
+        whole("SR", "averaged_up_to", self.averaged_up_to, 0)
         if self.solver is not None and not callable(self.solver):
             raise TypeError(f"SR: solver must be a solver, as Cholesky(), got {self.solver!r}")
         if not 0 <= self.momentum < 1:
@@ -110,14 +108,15 @@ class SR(Rule):
 
     def _averages(self, theta: Array) -> bool:
         above_rounding = self.diag_shift == "auto" or self.diag_shift >= average.LEAST_SHIFT
-        most = MOST_PARAMETERS if self.averaged_up_to == "auto" else self.averaged_up_to
-        few = theta.shape[0] <= most
+        few = theta.shape[0] <= self.averaged_up_to
         matrix_free = isinstance(self.solver, ConjugateGradients)
         return bool(self.memory) and few and above_rounding and not matrix_free
 
-    def averaged(self, most: int) -> SR:
-        """See `Rule`."""
-        return self if self.averaged_up_to != "auto" else replace(self, averaged_up_to=most)
+    def for_shared_tensors(self, n_params: int) -> SR:
+        """With momentum in place of an average of S that would be too large; see `Rule`."""
+        if self.momentum or n_params <= self.averaged_up_to:
+            return self
+        return replace(self, momentum=self.memory)
 
     def unsolved(self, info: Info) -> float | None:
         """Residual of iterations that ended above their tolerance."""

@@ -18,7 +18,6 @@ from tnvmc.backend.arguments import ArgumentWarning, level_of_caller, positive, 
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.process import Ranks, available_cores, using_ranks
 from tnvmc.operators.term import NonHermitian, Operator, require_operator
-from tnvmc.optimize import average
 from tnvmc.optimize.pace import AUTOMATIC
 from tnvmc.optimize.rule import Rule
 from tnvmc.optimize.schedules import Rates
@@ -314,10 +313,10 @@ def rates(learning_rate: Any, rule: Rule) -> Rates | None:
     return Rates(learning_rate)
 
 
-def averaging(rule: Rule | None, ansatz: Ansatz, sampler: Samples) -> Rule:
-    """Give a rule, by default `AUTOMATIC`, that knows the parameters up to which it averages S."""
-    most = average.most_parameters(sampler.n_samples, shares_tensors(ansatz))
-    return (AUTOMATIC if rule is None else rule).averaged(most)
+def rule_for(rule: Rule | None, ansatz: Ansatz) -> Rule:
+    """Give a rule, by default `AUTOMATIC`, in the form that suits the state."""
+    rule = AUTOMATIC if rule is None else rule
+    return rule.for_shared_tensors(ansatz.n_params) if shares_tensors(ansatz) else rule
 
 
 def growing_samples(

@@ -122,7 +122,7 @@ class VMC:
         ansatz = arguments.open_settings(operator, ansatz, theta, orthogonal_to)
         self.operator, self.ansatz = operator, ansatz
         sampler = Sampler() if sampler is None else sampler
-        rule = arguments.averaging(optimizer, ansatz, sampler)
+        rule = arguments.rule_for(optimizer, ansatz)
         schedule = arguments.rates(learning_rate, rule)
         if schedule is None:
             rule = paced(rule, operator)

@@ -20,7 +20,6 @@ from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.backend.namespace import array_namespace, is_gpu
 from tnvmc.lattice import Lattice
 from tnvmc.operators.properties import fingerprint
-from tnvmc.optimize.average import most_parameters
 from tnvmc.optimize.pace import Paced
 from tnvmc.optimize.rule import Rule
 from tnvmc.settings.build import (
@@ -220,9 +219,9 @@ def _differing(vmc: Made, settings: Settings) -> list[str]:
         return ["lattice", "hamiltonian"]
     if (fingerprint(operator), operator.units) != (fingerprint(vmc.operator), vmc.operator.units):
         return ["hamiltonian"]
-    shares = getattr(inner_state(vmc.ansatz), "shared", None) is not None
-    most = most_parameters(method.sampler.n_samples, shares)
-    rule = build_optimizer(settings.optimizer).averaged(most)
+    rule = build_optimizer(settings.optimizer)
+    if getattr(inner_state(vmc.ansatz), "shared", None) is not None:
+        rule = rule.for_shared_tensors(vmc.ansatz.n_params)
     rule = paced(rule, operator) if _rate_of(vmc) == "auto" else rule
     same = {
         "ansatz": _same_state(build_ansatz(settings, operator), vmc.ansatz),

@@ -52,9 +52,9 @@ class SRSettings(_Optimizer):
     there are about as many samples as parameters."""
     memory: Annotated[Number, Field(ge=0, lt=1)] | None = None
     """Decay of the average of the SR matrix over steps: 0.9 averages about the last 20 steps; 0
-    uses the samples of the present step only. No effect above 4096 parameters, and with shared
-    tensors above 20 / 3 of `sampler.n_samples` where that is more (16384 at most); nor with a
-    `diag_shift` below 1e-4. Default: 0.9; 0 with momentum, or without noise (`enumerate`)."""
+    uses the samples of the present step only. No effect with a `diag_shift` below 1e-4; above 4096
+    parameters it is the `momentum` of a PEPS with shared tensors, and has no effect on others.
+    Default: 0.9; 0 with momentum, or without noise (`enumerate`)."""
     reach: PositiveNumber | None = None
     """Distance between two states at which the average of S counts the older 1/e, beside `memory`.
     0.2 is good for networks, whose S changes much in the first steps; a PEPS loses by it. Default:

@@ -15,7 +15,6 @@ from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.peps.symmetries import sharing
 from tnvmc.jacobian.covariance import MOST_PARAMETERS
 from tnvmc.operators.term import Operator
-from tnvmc.optimize.average import MOST_OF_SHARED, most_parameters
 from tnvmc.settings.config import DEFAULT_SAMPLES, Settings
 from tnvmc.settings.optimizer_settings import OptimiseStage, StageSettings
 
@@ -106,6 +105,12 @@ MEASURED = 8 * DEFAULT_SAMPLES
 """Samples of the measurement after default stages, as of other files: eight times those of the last
 step take up to half an hour at D = 6."""
 
+MOST_OF_STAGES = 2**14
+"""Parameters up to which there are stages: more would want more than 2,048 samples a step."""
+
+PER_SAMPLE = 20 / 3
+"""Parameters for each sample of a step at most, above `MOST_PARAMETERS`."""
+
 _FEW = 1000
 """Parameters up to which the samples of a step are those of any file."""
 
@@ -118,12 +123,12 @@ _OWN_PLAN = {
 def default_stages(
     settings: Settings, operator: Operator | None
 ) -> tuple[StageSettings, ...] | None:
-    """Give stages of growing D for a PEPS with shared tensors, too large for an average of S.
+    """Give stages of growing D for a large PEPS with shared tensors.
 
     From a product state the steps of a large D are many and expensive, while a smaller D is soon
-    where the larger one comes late; and 512 samples are too few there to average S (decision 38).
-    None for every other state, for one so large that no number of samples has S averaged, and
-    where a file says anything of stages, start, steps, rates or samples.
+    where the larger one comes late; and 512 samples are too few there (decision 38).  None for
+    every other state, for one too large, and where a file says anything of stages, start, steps,
+    rates or samples.
     """
     state, optimizer = settings.ansatz, settings.optimizer
     if settings.stage is not None or operator is None or settings.sampler_kind != "metropolis":
@@ -144,7 +149,7 @@ def default_stages(
         lattice, local_dim = operator.lattice, operator.local_dim
         return PEPS(lattice, D, local_dim=local_dim, bonds=state.bonds, sharing=shared).n_params
 
-    if not MOST_PARAMETERS < n_parameters(state.D) <= MOST_OF_SHARED:
+    if not MOST_PARAMETERS < n_parameters(state.D) <= MOST_OF_STAGES:
         return None
     sizes = [*(D for D in (3, *range(4, state.D, 2)) if D < state.D), state.D]
     steps = [FIRST_STEPS, SECOND_STEPS, *[LATER_STEPS] * len(sizes)]
@@ -157,8 +162,8 @@ def default_stages(
 
 
 def _samples(n_params: int) -> int:
-    """As many samples of a step as S needs to be averaged."""
+    """As many samples of a step as so many parameters need."""
     n_samples = DEFAULT_SAMPLES if n_params <= _FEW else 2 * DEFAULT_SAMPLES
-    while most_parameters(n_samples, shared=True) < n_params:
+    while MOST_PARAMETERS < n_params and int(PER_SAMPLE * n_samples) < n_params:
         n_samples *= 2
     return n_samples

@@ -170,7 +170,7 @@ def _check_mean(path: Path, found: Mapping[str, Any], present: State, archived: 
 
 _ADDED: Mapping[str, Any] = {
     "single": 0, "averaged": 0, "expected": 0.0, "counted": 0.0, "squares": 0.0, "at": None,
-    "covariance": None,
+    "covariance": None, "previous": None,
 }  # fmt: skip
 """What states of rules have had in some versions only, and what stands for it in the checkpoints of
 others; None for what it is before the first step.  A run that counted steps of an average begins it
