@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 from numba import types
-from numba.extending import overload
 
 from tnvmc.backend.host.decompositions import PANEL
 from tnvmc.backend.host.products import product
 from tnvmc.backend.host.vectors import (
     absolute,
     add,
+    chosen,
     filled,
     fma,
     helper,
@@ -171,7 +171,7 @@ def overlap(left, right, size):
     raise NotImplementedError("for compiled functions only")
 
 
-@overload(overlap)
+@chosen(overlap)
 def _overlap(left, right, size):
     return _of_pairs if left.dtype in types.complex_domain else _of_reals
 

@@ -22,6 +22,7 @@ import numba
 from numba.core import caching, config, event
 
 from tnvmc.backend import progress
+from tnvmc.backend.host.vectors import KernelCompiler
 
 MOST_FOLDERS = 8
 """How many folders stay, those that were used last; each holds some MB."""
@@ -33,6 +34,7 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]
     `options` are further ones of `numba.njit`.  RuntimeError: the folder cannot be written.
     """
 
+    options["pipeline_class"] = KernelCompiler
     options["no_cfunc_wrapper"] = True  # for code in C, which none of these calls
 
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:

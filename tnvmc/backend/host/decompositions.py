@@ -8,11 +8,12 @@ of a row lie side by side.  Reflectors are Hermitian, with real factors: I - tau
 
 from __future__ import annotations
 
+import numpy as np
 from numba import types
-from numba.extending import overload
 
 from tnvmc.backend.host.vectors import (
     add,
+    chosen,
     copysign,
     divide,
     filled,
@@ -34,8 +35,7 @@ PANEL = 4
 """Columns at a time; rows of matrices have room for PANEL - 1 more."""
 
 
-@helper
-def _reflect_reals(a, m, width, j, k, tau, skipped):
+def _reflect_reals(a, m, width, j, k, tau, skipped, per):
     """Apply reflector j, whose own entry in row j is 1, to columns k to k + 3 but the first few."""
     wide = lanes(a)
     place, step = (j * width + k) * wide, width * wide
@@ -72,8 +72,7 @@ def _reflect_reals(a, m, width, j, k, tau, skipped):
         store(a, at + 3 * wide, fma(v, p3, load(a, at + 3 * wide)))
 
 
-@helper
-def _reflector_of_reals(a, m, width, j):
+def _reflector_of_reals(a, m, width, j, per):
     """Replace column j from row j on by its reflector, and give minus the factor of it."""
     wide = lanes(a)
     place, step = (j * width + j) * wide, width * wide
@@ -89,8 +88,7 @@ def _reflector_of_reals(a, m, width, j):
     return subtract(filled(a, 0.0), divide(pivot, nonzero(size)))
 
 
-@helper
-def _reflect_pairs(a, m, width, j, k, tau, skipped):
+def _reflect_pairs(a, m, width, j, k, tau, skipped, per):
     """Apply reflector j to columns k to k + 3 but the first few; complex numbers."""
     wide = lanes(a)
     step, v0 = 2 * width * wide, 2 * (j * width + j) * wide
@@ -113,8 +111,7 @@ def _reflect_pairs(a, m, width, j, k, tau, skipped):
             store(a, begin + i * step + wide, fma(u, x, fma(v, y, c)))
 
 
-@helper
-def _reflector_of_pairs(a, m, width, j):
+def _reflector_of_pairs(a, m, width, j, per):
     """Replace column j from row j on by its reflector; gives minus its factor; complex."""
     wide = lanes(a)
     place, step = 2 * (j * width + j) * wide, 2 * width * wide
@@ -136,17 +133,22 @@ def _reflector_of_pairs(a, m, width, j):
     return subtract(filled(a, 0.0), divide(pivot, nonzero(size)))
 
 
-@helper
-def _reflect(a, m, width, j, k, tau, skipped, p):
-    if p == 2:
-        _reflect_pairs(a, m, width, j, k, tau, skipped)
-    else:
-        _reflect_reals(a, m, width, j, k, tau, skipped)
+def _reflect(a, m, width, j, k, tau, skipped, per):
+    raise NotImplementedError("for compiled functions only")
 
 
-@helper
-def _reflector(a, m, width, j, p):
-    return _reflector_of_pairs(a, m, width, j) if p == 2 else _reflector_of_reals(a, m, width, j)
+@chosen(_reflect)
+def _reflect_numbers(a, m, width, j, k, tau, skipped, per):
+    return _reflect_reals if per.literal_value == 1 else _reflect_pairs
+
+
+def _reflector(a, m, width, j, per):
+    raise NotImplementedError("for compiled functions only")
+
+
+@chosen(_reflector)
+def _reflector_of_numbers(a, m, width, j, per):
+    return _reflector_of_reals if per.literal_value == 1 else _reflector_of_pairs
 
 
 @helper
@@ -162,7 +164,7 @@ def factor(a, taus, m, n, p):
     wide, width = lanes(a), n + PANEL - 1
     for k in range(0, n, PANEL):
         for j in range(k):
-            _reflect(a, m, width, j, k, load(taus, j * wide), 0, p)
+            _reflect(a, m, width, j, k, load(taus, j * wide), np.int64(0), p)
         for j in range(k, min(k + PANEL, n)):
             tau = _reflector(a, m, width, j, p) if j < m - 1 else filled(a, 0.0)
             store(taus, j * wide, tau)
@@ -232,7 +234,7 @@ def conjugated(given, room, size):
     raise NotImplementedError("for compiled functions only")
 
 
-@overload(conjugated)
+@chosen(conjugated)
 def _conjugated(given, room, size):
     return _of_pairs if given.dtype in types.complex_domain else _of_reals
 

@@ -8,8 +8,10 @@ and masks of complex numbers count real ones.  Nothing is checked.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from copy import copy
+from functools import partial
 from typing import Any
 
 import llvmlite.binding
@@ -18,8 +20,8 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.extending import intrinsic, models, register_model
+from numba.core.compiler import Compiler, CompilerBase, DefaultPassBuilder
+from numba.extending import intrinsic, models, overload, register_model
 
 BYTES = 64 if llvmlite.binding.get_host_cpu_features().get("avx512f") else 32
 """Of one vector."""
@@ -62,8 +64,33 @@ class _InlinedCompiler(CompilerBase):
         return [DefaultPassBuilder.define_nopython_pipeline(state)]
 
 
-helper = numba.njit(error_model="numpy", pipeline_class=_InlinedCompiler)
+class KernelCompiler(Compiler):
+    """Numba's compiler for kernels: what they call of Numba is linked as it was written, too."""
+
+    def compile_extra(self, func: Any) -> Any:
+        codegen = self.state.targetctx.codegen()
+        self.state.library = codegen.create_library(func.__qualname__)
+        self.state.library.enable_object_caching()
+        codegen.create_library = partial(_Inlined, codegen)  # Numba compiles one at a time
+        collects = gc.isenabled()
+        gc.disable()  # a tenth of the time, for nothing
+        try:
+            return super().compile_extra(func)
+        finally:
+            del codegen.create_library
+            if collects:
+                gc.enable()
+
+
+_OPTIONS: Any = {"error_model": "numpy", "pipeline_class": _InlinedCompiler}
+
+helper = numba.njit(**_OPTIONS)
 """Decorates a function that kernels call, and nobody else: Python cannot."""
+
+
+def chosen(function: Any) -> Any:
+    """Decorate what gives the body of a helper, by the types of its arguments."""
+    return overload(function, jit_options=_OPTIONS, prefer_literal=True)
 
 
 class Vector(types.Type):
@@ -255,9 +282,10 @@ def lanes(typingctx: Any, start: Any) -> Any:
 
 @intrinsic
 def parts(typingctx: Any, start: Any) -> Any:
-    """Give how many real numbers one number is: 2 for complex ones."""
+    """Give how many real numbers one number is, 2 for complex ones, as a type of its own."""
     number = 2 if start.dtype in types.complex_domain else 1
-    return written(types.intp(start), Vector(start.dtype), lambda code, _: INDEX(number))
+    kind = types.literal(number)
+    return written(kind(start), Vector(start.dtype), lambda code, _: INDEX(number))
 
 
 def _reduced(name: str, *before: float) -> Any:
