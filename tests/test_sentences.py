@@ -304,6 +304,14 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
         ),
     ),
     (
+        "start_not_compared",
+        {"start": "simple_update", "least": 40},
+        (
+            "begins with simple update, the one start that was tried; 40 steps or more, or "
+            "VMC.choose_start() before the first one, take the best of several"
+        ),
+    ),
+    (
         "starts_tried",
         {"start": "simple_update", "steps": 8, "tried": [
             {"start": "simple_update", "energy_per_site": -0.39, "error_per_site": 0.002,

@@ -254,7 +254,7 @@ def test_a_budget_of_seconds_ends_each_and_bends_the_schedule(
         return state, replace(record, seconds=seconds)
 
     monkeypatch.setattr(step, "advance", timed)
-    monkeypatch.setattr("tnvmc.app.stages.LEAST_STEPS", 10**9)  # the clock of the starts is real
+    monkeypatch.setattr("tnvmc.session.vmc.LEAST_STEPS", 10**9)  # the clock of the starts is real
     Path("study.toml").write_text(SETTINGS.replace("steps = 4", "seconds = 0.55"))
     changes = ["--set", "optimizer.steps=1000", "--set", "optimizer.learning_rate=0.1"]
     assert main(["compare", "study.toml", "--out", "out", *changes]) == 0

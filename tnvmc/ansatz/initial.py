@@ -16,7 +16,7 @@ from tnvmc.ansatz.peps.starts.other_sizes import from_other, lacks_bulk_of
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import Ansatz, require_ansatz
 from tnvmc.ansatz.wrappers.symmetrised import inner_description, inner_state
-from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
+from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.lattice.embedding import embedding
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.operators.term import Operator, require_operator
@@ -27,9 +27,9 @@ from tnvmc.storage.run_folder import CHECKPOINT
 Array = Any
 Described = Mapping[str, Any]
 
-WITH_NOISE, START_NOISE = "simple_update with noise", 0.3
-"""A start that is tried, and its noise.  With 0.1 a state of the wrong exchange parity takes twice
-the steps to leave it (triangles in a row, 24 sites)."""
+WITH_NOISE, START_NOISE = "short_update with noise", 0.1
+"""A start that is tried, and its noise: without it a state keeps an exchange parity that it begins
+with for twenty steps and more (triangles in a row, 24 sites)."""
 
 _APART = 1  # sets these random numbers apart from those of a random start, which has the seed alone
 
@@ -46,11 +46,12 @@ def initial_parameters(
         ansatz: the wave function.
         operator: the Hamiltonian.
         seed: of random numbers.
-        kind: one of the `starts` of the state: "simple_update" (PEPS and open MPS), "random"
-            (positive for a PEPS), "product" (the ordered product state of lowest energy, with a
-            little noise on a PEPS); or the path of a run or a checkpoint of the same kind of state
-            on the same lattice, grown or cut where its D is another, or of a network of the same
-            architecture.  None or "auto": the first of the `starts`.
+        kind: one of the `starts` of the state: "simple_update" and, stopped early, "short_update"
+            (PEPS and open MPS), "random" (positive for a PEPS), "product" (the ordered product
+            state of lowest energy, with a little noise on a PEPS); or the path of a run or a
+            checkpoint of the same kind of state on the same lattice, grown or cut where its D is
+            another, or of a network of the same architecture.  None or "auto": the first of the
+            `starts`.
 
     Returns:
         theta (P,), on the host.
@@ -70,22 +71,25 @@ def initial_parameters(
     return _from_file(inner_state(ansatz), Path(kind), seed)
 
 
-def starts_to_try(ansatz: Ansatz, operator: Operator, seed: int, first: Array) -> dict[str, Array]:
-    """Give theta (P,) of the starts of a PEPS by name: `first`, the others, and one with noise.
+def has_several_starts(ansatz: Ansatz) -> bool:
+    """Tell whether `starts_to_try` has more than one: those of a PEPS."""
+    return type(inner_state(ansatz)) is PEPS
 
-    That one is simple update with `init_noise` = `START_NOISE`; shared tensors begin with noise of
-    their own.  Nothing of any other state.
+
+def starts_to_try(ansatz: Ansatz, operator: Operator, seed: int, first: Array) -> dict[str, Array]:
+    """Give theta (P,) of the starts of a PEPS by name, `first` at first.
+
+    Those are simple update, and the short one with `init_noise` = `START_NOISE`; random tensors and
+    a product state take more steps than a trial has.  Of shared tensors all, with noise of their
+    own.
     """
-    if type(inner_state(ansatz)) is not PEPS:
-        return {}
     kinds, xp = ansatz.starts, array_namespace(first)
-    found = {kinds[0]: first}
     if kinds[0] == "simple_update":
-        noisy = noise_on_all(to_host(first), START_NOISE, seed)
-        found[WITH_NOISE] = to_namespace(noisy, xp)
-    for kind in kinds[1:]:
-        found[kind] = to_namespace(initial_parameters(ansatz, operator, seed, kind), xp)
-    return found
+        short = initial_parameters(ansatz, operator, seed, "short_update")
+        others = {WITH_NOISE: noise_on_all(short, START_NOISE, seed)}
+    else:
+        others = {kind: initial_parameters(ansatz, operator, seed, kind) for kind in kinds[1:]}
+    return {kinds[0]: first} | {name: to_namespace(x, xp) for name, x in others.items()}
 
 
 def noise_on_all(theta: np.ndarray, noise: float, seed: int) -> np.ndarray:

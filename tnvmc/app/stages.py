@@ -55,7 +55,6 @@ from tnvmc.vmc.measured_iterate import measured_iterate
 from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
 from tnvmc.vmc.orthogonal import LowerState, largest_change_by_a_site, repeated
 from tnvmc.vmc.results import Measurement, StepRecord, finite_or_none
-from tnvmc.vmc.trial import LEAST_STEPS
 
 Array = Any
 Record = Mapping[str, Any]
@@ -189,8 +188,10 @@ class StagedRun(OneStage):
 
         if self.stage.settings.optimizer.seconds and self.stopped() is None:
             step.advance(self.vmc.method, self.vmc.state)
-        if self._tries_starts:
-            self.vmc.choose_start()
+        own = self.stage.settings
+        auto = own.ansatz.init == AUTO and own.ansatz.init_noise is None
+        if auto and not self.done and self.stage.kind == "optimise":
+            self.vmc.choose_start(own.optimizer.steps)
         while self.stopped() is None:
             self.vmc.step(on_step)
 
@@ -302,13 +303,6 @@ class StagedRun(OneStage):
             parts["learning_rate"] = self._on_the_clock(parts["learning_rate"], steps)
         start = {"theta": theta, "configs": configs, "orthogonal_to": self.lower}
         return VMC(self.operator, ansatz, **parts, **start)
-
-    @property
-    def _tries_starts(self) -> bool:
-        """Whether the present stage begins from the best of several starts."""
-        own = self.stage.settings
-        auto = not self.done and self.stage.kind == "optimise" and own.ansatz.init == AUTO
-        return auto and own.ansatz.init_noise is None and own.optimizer.steps >= LEAST_STEPS
 
     @property
     def _time_used(self) -> float:

@@ -12,7 +12,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from tnvmc.ansatz.initial import initial_parameters, starts_to_try
+from tnvmc.ansatz.initial import has_several_starts, initial_parameters, starts_to_try
 from tnvmc.ansatz.protocol import Ansatz, Targets
 from tnvmc.backend.arguments import as_path, whole
 from tnvmc.backend.device import namespace_of
@@ -216,8 +216,8 @@ class VMC:
         recorded: Any = nullcontext(lambda record: None)
         if out is not None:
             recorded = _recording().recorded_steps(self, out, steps)
-        if not self.given.theta and steps >= LEAST_STEPS:
-            self.choose_start()
+        if not self.given.theta:
+            self.choose_start(steps)
         with recorded as keep, steps_shown(progress, steps, n_sites) as show:
 
             def observe(record: StepRecord) -> None:
@@ -236,24 +236,28 @@ class VMC:
         return records
 
     @collective
-    def choose_start(self) -> None:
+    def choose_start(self, steps: int = LEAST_STEPS) -> None:
         """Go on from the best of the starts of a PEPS, after a few steps from each of them.
 
-        `run` does so by itself where no theta was given and it is asked for 40 steps or more.  The
-        record of the first step says what was tried (starts_tried).  Nothing is done after the
-        first step, nor for a state that has one start, or is kept orthogonal to others.
+        `run` does so by itself where no theta was given.  The record of the first step says what
+        was tried (starts_tried), or that of fewer than 40 `steps` nothing was (start_not_compared).
+        Nothing is done after the first step, nor for a state that has one start, or is kept
+        orthogonal to others.
 
         Cost: about that of ten steps; see `tnvmc.vmc.trial`.
         """
-        if self.state.step or self._trial[0] or self.method.orthogonal_to:
+        lone = self.method.orthogonal_to or not has_several_starts(self.ansatz)
+        if not steps or self.state.step or self._trial[0] or lone:
+            return
+        if steps < LEAST_STEPS:
+            values = {"start": self.ansatz.starts[0], "least": LEAST_STEPS}
+            self._trial = (Diagnostic("start_not_compared", "open", values),), 0.0
             return
         began = perf_counter()
         problem, here = self.problem, self.state.here
         thetas = starts_to_try(
             self.ansatz, in_sector(self.operator, problem.magnetisation), problem.seed, here.theta
         )
-        if len(thetas) < 2:
-            return
         theta, found = best_start(self.method, self.state, thetas)
         if theta is not here.theta:
             here = Iterate(theta, here.configs, self.method.rule.init(theta))

@@ -12,7 +12,7 @@ from tnvmc.limits import Positive, PositiveNumber, Section, meaning
 
 
 def _no_start(path: str) -> str:
-    if path in ("auto", "simple_update", "random", "product"):
+    if path in ("auto", "simple_update", "short_update", "random", "product"):
         raise ValueError("a start that this kind does not have, or a path without its ./")
     return path
 
@@ -85,10 +85,10 @@ class PEPSSettings(_Ansatz):
     kind: Literal["peps", "mps"] = "peps"
     D: Positive | None = None
     """Bond dimension of the state. Required, here or in every stage."""
-    init: Literal["auto", "simple_update", "random", "product"] | Saved = "auto"
-    """`auto`: a run of 40 steps or more tries all starts for a few steps and goes on from the best
+    init: Literal["auto", "simple_update", "short_update", "random", "product"] | Saved = "auto"
+    """`auto`: a run of 40 steps or more tries several for a few steps and goes on from the best
     ([Starts](../starts.md)); a shorter one takes simple update, or with shared tensors the product
-    state. The others as for any state below."""
+    state. `short_update` is simple update that stops early. The others as for any state below."""
     bonds: Literal["open", "periodic"] = "open"
     """`periodic` closes every row of a cylinder to a ring (`lattice.boundary = "cylinder"`, three
     sites around or more), at a price ([cylinders](cylinders.md)). `open`: bonds of the state end at

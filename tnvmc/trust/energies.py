@@ -29,7 +29,7 @@ from tnvmc.vmc.orthogonal import LowerState
 from tnvmc.vmc.results import StepRecord
 from tnvmc.vmc.trial import LEAST_STEPS
 
-ABOVE_EXACT, FAR_ABOVE = 5.0, 1e-2
+ABOVE_EXACT, FAR_ABOVE = 3.0, 1e-2
 """Errors, and part of the lowest energy, that a measured one may lie above it, at least one."""
 
 DIAGONALISED_IN_DOUBT = 200_000
@@ -84,8 +84,7 @@ def judged(
     measured, problem = found.measurement, found.problem
     energy, overlaps = (measured.energy, measured.energy_error), measured.overlaps
     told = [*measured.diagnostics, *of_samples(found)]
-    early = 0 < found.steps < LEAST_STEPS
-    told += of_signs(found) if final and not lower and not early else ()
+    told += of_signs(found) if final and not lower and not 0 < found.steps < LEAST_STEPS else ()
     told += of_variance(found) if final and not lower else ()
     in_doubt = len(told) > len(measured.diagnostics) or measured.v_score > _FAR_FROM_AN_EIGENSTATE
     most = DIAGONALISED_IN_DOUBT if in_doubt else DIAGONALISED

@@ -85,9 +85,7 @@ _CHECKS = {
     "D": ("bond_dimension_",),
 }
 _UNCHECKED = {"bond_dimension_single", "steps_too_few"}
-_UNDECIDED = {
-    "bond_dimension_cut", "bond_dimension_undecided", "chi_undecided", "steps_undecided",
-}  # fmt: skip
+_UNDECIDED = {"bond_dimension_cut", "bond_dimension_undecided", "chi_undecided", "steps_undecided"}
 _ASIDE = _UNCHECKED | {"double_layer_left_out"}
 
 

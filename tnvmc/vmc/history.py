@@ -142,7 +142,8 @@ class History(list[StepRecord], Shown):
         count = f"{len(self)} step{'s' if len(self) > 1 else ''}{told}"
         return f"<History: {count}, energy per site {ends[0]} -> {ends[1]} ({self.units} units)>"
 
-    __str__ = __repr__
+    def __str__(self) -> str:
+        return "\n".join([repr(self), *map(str, self._table().notes)])
 
     def _table(self) -> Table:
         count, half = len(self), _SHOWN // 2
@@ -150,7 +151,9 @@ class History(list[StepRecord], Shown):
         if count > _SHOWN:
             rows += [("...", *[""] * (len(_COLUMNS) - 1)), *map(self._row, self[-half:])]
         columns = (*_COLUMNS[:1], f"energy ({self.units})", *_COLUMNS[2:])
-        return Table(f"{count} steps, {self.n_sites} sites", columns, rows)
+        of_start = self[0].diagnostics if self and not self[0].step else ()
+        notes = [each for each in of_start if each.status != "good"]
+        return Table(f"{count} steps, {self.n_sites} sites", columns, rows, notes)
 
     def _row(self, record: StepRecord) -> tuple[str, ...]:
         acceptance = "" if record.acceptance is None else f"{record.acceptance:.2f}"

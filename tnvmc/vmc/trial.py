@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -17,8 +17,8 @@ from tnvmc.vmc.step import OptimisationFailed, advance, draw_and_judge
 
 Array = Any
 
-STEPS, STAGE = 6, 2
-"""Steps from each start; after every `STAGE` the highest is left out while there are three."""
+STEPS, STAGE = 9, 2
+"""Steps for each start, made in stages; a start at rest leaves its own to those that still fall."""
 
 LEAST_STEPS = 40
 """Of a run whose start is chosen so: the steps of all starts take about the time of ten of it."""
@@ -26,13 +26,16 @@ LEAST_STEPS = 40
 SHARE = 4
 """The samples of these steps are the part 1 / SHARE of those of a step, whole draws."""
 
-SIGNIFICANT = 3.0
-"""Errors by which another start must be lower than the first one to be taken."""
+SIGNIFICANT, FALLS = 3.0, 2.0
+"""Errors by which another start must be lower than the first one to be taken; by which an energy
+falls from one stage to the next where it is not at rest."""
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """One start, where its steps have led, and the energy there; infinite where they failed."""
+    """One start, where its steps have led, and the mean energy of its last stage, of the last two
+    where it rests; infinite where they failed.
+    """
 
     name: str
     theta: Array
@@ -40,7 +43,8 @@ class _Trial:
     energy: float = math.inf
     error: float = 0.0
     variance: float | None = None
-    stuck: bool = False  #: whether it holds exchange parities that H does not conserve
+    fall: float = math.inf  #: from the stage before
+    falls: bool = True  #: whether the energy is not at rest, as far as is known
 
 
 def best_start(
@@ -48,8 +52,10 @@ def best_start(
 ) -> tuple[Array, Diagnostic]:
     """Make a few steps from each of several starts, and say which one is to be gone on from.
 
-    Another start than the first one is taken where its energy is lower by three errors; and the one
-    with noise where the lowest one is stuck in exchange parities that H does not conserve
+    A start makes no more steps once its energy rests, or lies higher by three errors than another
+    that falls as fast.  Another start than the first one is taken where its energy is lower by
+    three errors, or lower at all once it has fallen past that of the first one at rest; and the one
+    with noise where that one is stuck in exchange parities that H does not conserve
     (`fixed_exchanges`).  The steps leave no trace: a run from the start that is named here is the
     same.
 
@@ -59,43 +65,50 @@ def best_start(
         thetas: parameters (P,) by name, the default first.
 
     Returns:
-        The parameters to begin with, and starts_tried with `start` (the name), `steps`, and
-        `tried`: name, energy, error and variance per site of each, in units of H, after its steps;
-        good where all energies agree within errors, otherwise open.
+        The parameters to begin with, and starts_tried with `start` (the name), `steps` (the most of
+        one), and `tried`: name, energy, error and variance per site of each, in units of H, in its
+        last steps; good where all energies agree within errors, otherwise open.
 
-    Cost: `STEPS` steps of 1 / `SHARE` of the samples for each that is not left out, and a draw of
-    all samples.
+    Cost: at most `STEPS` steps of 1 / `SHARE` of the samples for each, a third as many of all
+    samples where there cannot be fewer; and a draw of all samples.
     """
     quick = replace(method, sampler=_fewer(method.sampler))
+    stage, left = STAGE, STEPS * len(thetas)
+    if quick.sampler is method.sampler:
+        stage, left = 1, left // 3
     kept = tuple(each for each in state.controllers if type(each) is GrowingChi)
-
-    def at_the_start(name: str, theta: Array) -> _Trial:
+    found = {}
+    for name, theta in thetas.items():
         here = Iterate(theta, state.here.configs, method.rule.init(theta))
-        return _Trial(name, theta, replace(state, here=here, controllers=kept))
-
-    going, left_out = [at_the_start(*each) for each in thetas.items()], []
-    for _ in range(STEPS // STAGE):
-        going = sorted((_advanced(quick, each) for each in going), key=lambda each: each.energy)
-        left_out += going[2:][-1:]
-        going = [each for each in going if each not in left_out]
-    ended = [_looked_at(method, each) for each in going]
-    best = _best(ended, next(iter(thetas)))
-    n_sites, by_name = method.problem.operator.n_sites, {x.name: x for x in (*left_out, *ended)}
-    agree = not left_out and max(_distance(a, b) for a in ended for b in ended) <= SIGNIFICANT
+        found[name] = _Trial(name, theta, replace(state, here=here, controllers=kept))
+    going = list(found)
+    while going and left >= stage:
+        for name in going[: left // stage]:
+            found[name] = _advanced(quick, found[name], stage)
+            left -= stage
+        going = [name for name in going if _may_win(found[name], found.values())]
+    ended = list(found.values())
+    best, n_sites = _best(ended), method.problem.operator.n_sites
+    if WITH_NOISE in found and _is_stuck(method, best):
+        best = found[WITH_NOISE]
+    agree = max(_distance(a, b) for a in ended for b in ended) <= SIGNIFICANT
     values = {
-        "start": best.name, "steps": STEPS,
-        "tried": [_told(by_name[name], n_sites) for name in thetas],
+        "start": best.name, "steps": max(each.state.step for each in ended),
+        "tried": [_told(each, n_sites) for each in ended],
     }  # fmt: skip
     return best.theta, Diagnostic("starts_tried", "good" if agree else "open", values)
 
 
-def _best(ended: list[_Trial], first: str) -> _Trial:
-    by_name = {each.name: each for each in ended}
-    lowest = min(ended, key=lambda each: each.energy)
-    default, noisy = by_name.get(first, lowest), by_name.get(WITH_NOISE)
-    if _distance(default, lowest) <= SIGNIFICANT:
-        lowest = default
-    return noisy if lowest.stuck and noisy is not None else lowest
+def _may_win(trial: _Trial, ended: Iterable[_Trial]) -> bool:
+    """Whether a start is worth more steps."""
+    ahead = (each for each in ended if _distance(trial, each) > SIGNIFICANT)
+    return trial.falls and not any(trial.fall < each.fall for each in ahead)
+
+
+def _best(ended: Sequence[_Trial]) -> _Trial:
+    first, lowest = ended[0], min(ended, key=lambda each: each.energy)
+    passed = not first.falls and lowest.state.step > first.state.step
+    return lowest if passed or _distance(first, lowest) > SIGNIFICANT else first
 
 
 def _distance(one: _Trial, other: _Trial) -> float:
@@ -117,38 +130,45 @@ def _told(trial: _Trial, n_sites: int) -> dict[str, Any]:
     }
 
 
-def _advanced(method: Method, trial: _Trial) -> _Trial:
-    """Make the steps of a stage; the energy is that before the last update."""
-    state = trial.state
+def _advanced(method: Method, trial: _Trial, n_steps: int) -> _Trial:
+    """Make the steps of a stage; its energy is the mean of those before each update."""
+    state, seen = trial.state, []
     try:
-        for _ in range(STAGE):
+        for _ in range(n_steps):
             state, record = advance(method, state)
-    except (OptimisationFailed, ValueError):  # psi vanishes, or energies that are not finite
-        return replace(trial, energy=math.inf)
-    seen = record.energy, record.energy_error, record.variance
-    return _with_energy(replace(trial, state=state), *seen)
+            if not math.isfinite(record.energy + record.variance):
+                raise OptimisationFailed
+            error, spread = record.energy_error, math.sqrt(record.variance)
+            seen.append((record.energy, error if math.isfinite(error) else spread))
+    except (OptimisationFailed, ValueError):  # or psi vanishes
+        return replace(trial, energy=math.inf, falls=False)
+    energy, error = _mean(seen)
+    fall = trial.energy - energy  # infinite after the first stage
+    falls = fall > FALLS * math.hypot(trial.error, error)
+    if not falls:
+        energy, error = _mean([(trial.energy, trial.error), (energy, error)])
+    return replace(
+        trial, state=state, energy=energy, error=error, variance=record.variance,
+        fall=fall, falls=falls,
+    )  # fmt: skip
 
 
-def _looked_at(method: Method, trial: _Trial) -> _Trial:
-    """Draw all samples where the steps have led."""
-    if not math.isfinite(trial.energy):
-        return trial
+def _mean(energies: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Average energies with errors; the last one where they have none."""
+    if not all(error for _, error in energies):
+        return energies[-1]
+    weights = [error**-2 for _, error in energies]
+    mean = sum(w * energy for w, (energy, _) in zip(weights, energies, strict=True)) / sum(weights)
+    return mean, sum(weights) ** -0.5
+
+
+def _is_stuck(method: Method, trial: _Trial) -> bool:
+    """Whether all samples of a start have exchange parities that H does not conserve."""
     try:
         seen, _ = draw_and_judge(controlled(method, trial.state), trial.state, jacobian=False)
     except ValueError:
-        return replace(trial, energy=math.inf)
-    if seen is None:
-        return replace(trial, energy=math.inf)
-    stuck = bool(fixed_exchanges(seen.problem.operator, seen.snapshot))
-    cost = seen.energy
-    return replace(_with_energy(trial, cost.mean, cost.error, cost.variance), stuck=stuck)
-
-
-def _with_energy(trial: _Trial, energy: float, error: float, variance: float) -> _Trial:
-    if not math.isfinite(energy + variance):
-        return replace(trial, energy=math.inf)
-    error = error if math.isfinite(error) else math.sqrt(variance)
-    return replace(trial, energy=energy, error=error, variance=variance)
+        return False
+    return seen is not None and bool(fixed_exchanges(seen.problem.operator, seen.snapshot))
 
 
 def _fewer(sampler: Samples) -> Samples:

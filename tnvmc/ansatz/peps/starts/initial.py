@@ -16,9 +16,13 @@ from tnvmc.operators.term import Operator
 
 Array = Any
 
-KINDS = ("simple_update", "random", "product")
-"""What a PEPS can start from: evolved in imaginary time, positive random tensors, a product
-state."""
+KINDS = ("simple_update", "short_update", "random", "product")
+"""What a PEPS can start from: evolved in imaginary time, the same stopped early, positive random
+tensors, a product state."""
+
+_MOST_STEPS = {"simple_update": 200, "short_update": 3, "product": 0}
+"""Of each time step.  Early on the state is not yet in the basin where mean fields lead: of a few
+flipped spins and of couplings of both signs that is often another one than the lowest."""
 
 KINDS_OF_SHARED = ("product", "random")
 """The same if tensors are shared.  Simple update turns the bases of bonds as it likes, and tensors
@@ -42,7 +46,7 @@ def initial(layout: TensorLayout, operator: Operator, seed: int, kind: str) -> A
     if layout.shared:
         return _shared_initial(layout.shared, here, seed, kind).astype(layout.dtype)
     if kind != "random":
-        return from_simple_update(layout, operator, seed, 0 if kind == "product" else 200)[0]
+        return from_simple_update(layout, operator, seed, _MOST_STEPS[kind])[0]
     tensors = random_positive(
         layout.lattice, layout.D, layout.dtype, seed, layout.local_dim, layout.bonds
     )
