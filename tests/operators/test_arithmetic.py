@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from operator import add, sub
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.oracles import dense_hamiltonian, embed
-from tnvmc import NonHermitian, Operator, chain, commutator, heisenberg, square, tfim
+from tnvmc import (
+    NonHermitian,
+    Operator,
+    chain,
+    commutator,
+    exact_ground_state,
+    heisenberg,
+    square,
+    tfim,
+)
 from tnvmc.operators.arithmetic import MAX_PAIRS, hermitian_parts
 from tnvmc.operators.models import rydberg
 from tnvmc.operators.spin import MAX_WIDTH, most_sites
@@ -71,6 +81,24 @@ def test_all_that_is_dense_arithmetic(case: Any, factor: complex) -> None:
             assert gap < ROUNDING * size, f"{number} is not Hermitian"
 
 
+def test_a_number_is_that_multiple_of_one() -> None:
+    operator = heisenberg(chain(4))
+    matrix, one = operator.sparse().toarray(), np.eye(16)
+    for shifted in (operator + 2, 2.0 + operator, np.float64(2) + operator, sum([operator, 2])):
+        assert isinstance(shifted, Operator)
+        assert np.array_equal(shifted.sparse().toarray(), matrix + 2 * one)
+    assert np.array_equal((operator - 0.5).sparse().toarray(), matrix - 0.5 * one)
+    assert np.array_equal((0.5 - operator).sparse().toarray(), 0.5 * one - matrix)
+    assert operator + 0 is operator and isinstance(operator + 1j, NonHermitian)
+    assert (operator + 2).infinite_temperature_energy == 2.0
+    energies = [exact_ground_state(each).energy for each in (operator + 2, operator)]
+    assert energies[0] == pytest.approx(energies[1] + 2)
+    for other in (None, "1", [1.0], np.ones(4)):
+        for act in (add, sub):
+            with pytest.raises(TypeError):
+                act(operator, other)
+
+
 def test_what_is_hermitian_is_an_operator() -> None:
     lattice = square(2, 2)
     h, up = heisenberg(lattice), NonHermitian.from_products(lattice, [("S+", [0])])
@@ -110,7 +138,7 @@ def test_units_names_and_sectors() -> None:
         a + c
     with pytest.raises(ValueError, match="cannot multiply a on"):
         a @ heisenberg(chain(4))
-    for wrong in (lambda: a @ np.eye(8), lambda: np.eye(8) @ a, lambda: a @ "b", lambda: a + 1.0):
+    for wrong in (lambda: a @ np.eye(8), lambda: np.eye(8) @ a, lambda: a @ "b", lambda: a @ 1.0):
         with pytest.raises(TypeError):
             wrong()
     for power in (0, -1, 1.5):

@@ -13,6 +13,7 @@ from tnvmc import lattice as lattices
 from tnvmc.lattice import Lattice, chain, from_bonds, kagome, square
 from tnvmc.operators import heisenberg, j1j2, models, rydberg, tfim, xxz
 from tnvmc.operators.spin import NUMBER, SIGMA_X, SIGMA_Y, SIGMA_Z
+from tnvmc.operators.term import Operator
 
 ROUNDING = 1e-12
 GRID = square(2, 3)
@@ -145,6 +146,27 @@ def test_bad_couplings_are_told_what_is_wrong(build, said: str) -> None:
     with pytest.raises(ValueError) as caught:
         build()
     assert said in str(caught.value)
+
+
+MASKED = np.ma.array(np.ones(4), mask=[True, False, False, False])
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda x: heisenberg(square(2, 2), J=x),
+        lambda x: tfim(square(2, 2), h=x),
+        lambda x: rydberg(square(2, 2), delta=x),
+        lambda x: Operator.from_products(square(2, 2), [("Sz", "all", x)]),
+        lambda x: Operator.from_terms(square(2, 2), [([0], x.reshape(2, 2))]),
+        lambda x: from_bonds(2, [(0, 1)], x.reshape(2, 2) * [[1], [2]]),
+    ],
+)
+def test_masked_numbers_are_refused(build) -> None:
+    """What NumPy masks would count as if it were not."""
+    with pytest.raises(ValueError, match="masked"):
+        build(MASKED)
+    build(np.ma.array(np.ones(4), mask=False))
 
 
 def test_all_pairs_of_a_large_array_are_one_matrix_product() -> None:

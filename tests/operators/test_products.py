@@ -17,7 +17,7 @@ from tests import oracles
 from tests.magnets import dzyaloshinskii_moriya, xyz
 from tnvmc.backend.arguments import ArgumentWarning
 from tnvmc.lattice import Lattice, chain, from_bonds, square
-from tnvmc.operators.models import heisenberg, j1j2, rydberg, tfim
+from tnvmc.operators.models import heisenberg, j1j2, rydberg, tfim, xxz
 from tnvmc.operators.products import product_matrix
 from tnvmc.operators.properties import fingerprint, rotation_invariant
 from tnvmc.operators.spin import named_matrices
@@ -151,7 +151,7 @@ def test_places_in_all_their_forms() -> None:
         same(Operator.from_products(L, [("Sx Sz", where)]), dense(4, 2, {0: "Sx", 2: "Sz"}))
     for where in (1, [1], [(1,)], np.array([1])):
         same(Operator.from_products(L, [("Sx", where)]), dense(4, 2, {1: "Sx"}))
-    assert Operator.from_products(L, [("Sx Sx", [])]).terms == ()
+    assert Operator.from_products(L, [("Sx Sx", [], 0.0)]).terms == ()
 
 
 def test_sums_differences_and_multiples() -> None:
@@ -277,6 +277,31 @@ def test_powers_of_a_name() -> None:
     for text in ("Sz^0", "Sz^", "Sz ^2", "^2", "Sa^2"):
         with pytest.raises(ValueError, match="column"):
             product_matrix(text, 3)
+
+
+@pytest.mark.parametrize("number", [0.5, np.array(0.5)])
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda J: j1j2(chain(3, "periodic"), J2=J),
+        lambda J: j1j2(square(1, 4), J2=J),
+        lambda J: heisenberg(chain(1), J),
+        lambda J: xxz(chain(1), J=J, Jz=0),
+        lambda J: tfim(chain(1), J),
+        lambda J: Operator.from_products(square(2, 2), [("Sx Sx", "third", J)]),
+        lambda J: Operator.from_products(from_bonds(4, {"far": []}), [("Sx Sx", "far", J)]),
+    ],
+)
+def test_a_coupling_of_a_kind_without_bonds_is_told(
+    build: Callable[[Any], Operator], number: Any
+) -> None:
+    with pytest.warns(ArgumentWarning) as told:
+        build(number)
+    assert len(told) == 1 and told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        build(0.0)
+        build([])
 
 
 @pytest.mark.parametrize(

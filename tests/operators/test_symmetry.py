@@ -193,7 +193,7 @@ def test_characters_that_contradict_each_other() -> None:
     ):
         with pytest.raises(NotSymmetric, match="contradict"):
             symmetry_group(operator, ["point"], given)
-    assert len(symmetry_group(heisenberg(chain(1)), ["point"])) == 1
+    assert len(symmetry_group(heisenberg(chain(1), 0.0), ["point"])) == 1
 
 
 def test_what_is_no_group() -> None:

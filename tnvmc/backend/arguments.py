@@ -105,6 +105,13 @@ def numeric_type(where: str, value: Any) -> np.dtype[Any]:
     return found
 
 
+def unmasked(where: str, value: Any) -> np.ndarray:
+    """Give numbers as an array; ValueError for one of NumPy that masks some, which would count."""
+    if np.ma.is_masked(value):
+        raise ValueError(f"{where}: some are masked, and would count; write x.filled(0), or others")
+    return np.asarray(value)
+
+
 def shortly(value: Any) -> str:
     """Write a value in a few characters: itself, or what it is."""
     if inspect.isclass(value):

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tnvmc.backend.arguments import is_whole, refuse, whole
+from tnvmc.backend.arguments import is_whole, refuse, unmasked, whole
 from tnvmc.shown import Table
 
 Patch = tuple[int, ...]
@@ -276,9 +276,9 @@ def _check_coordinates(coordinates: Any, n_sites: int) -> np.ndarray | None:
     if coordinates is None:
         return None
     try:
-        positions = np.array(coordinates, dtype=np.float64)
+        positions = unmasked("lattice: coordinates", coordinates).astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError("lattice: coordinates are not one (x, y) per site") from None
+        raise ValueError("lattice: coordinates are not one (x, y) per site, or masked") from None
     expected = (n_sites, 2)
     if positions.shape != expected or not np.isfinite(positions).all():
         raise ValueError(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tnvmc.backend.arguments import whole
+from tnvmc.backend.arguments import unmasked, whole
 from tnvmc.operators.spin import MAX_WIDTH, in_site_order, most_sites
 
 ROUNDING = 1e-14
@@ -39,7 +39,7 @@ class Term:
             raise ValueError(
                 f"term on sites {self.sites}: a site index is a whole number from 0"
             ) from None
-        matrix = np.array(self.matrix)
+        matrix = unmasked(f"term on sites {sites}", self.matrix)
         _check_term(sites, matrix)
         matrix = matrix.astype(np.complex128 if np.iscomplexobj(matrix) else np.float64)
         matrix.setflags(write=False)

@@ -15,7 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.backend.arguments import ArgumentWarning, is_listed, is_whole, level_of_caller, whole
+from tnvmc.backend.arguments import (
+    ArgumentWarning,
+    is_listed,
+    is_whole,
+    level_of_caller,
+    unmasked,
+    whole,
+)
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
 from tnvmc.operators.spin import in_site_order, kron, most_sites, named_matrices, real_if_possible
 
@@ -313,7 +320,7 @@ def _one_each(
     if isinstance(value, Mapping):
         _check_keys(name, value, places, what)
         value = [value[place] for place in places]
-    numbers = np.asarray(value)
+    numbers = unmasked(f"coupling {name}", value)
     if numbers.dtype.kind not in allowed and numbers.size:
         real = "" if "c" in allowed else "real "
         raise ValueError(f"coupling {name}: {value!r} is not a {real}number, nor {real}numbers")
@@ -324,6 +331,13 @@ def _one_each(
         )
     if not np.isfinite(numbers).all():
         raise ValueError(f"coupling {name}: it holds an infinite or undefined number")
+    if not places and numbers.any():
+        warnings.warn(
+            f"coupling {name}: {value!r} does nothing, as there is no {what} of its kind here; "
+            "take a larger lattice, or a coupling of 0",
+            ArgumentWarning,
+            stacklevel=level_of_caller(),
+        )
     dtype = np.complex128 if numbers.dtype.kind == "c" else np.float64
     return np.broadcast_to(numbers.astype(dtype), (len(places),))
 

@@ -65,8 +65,8 @@ class Operator(Arithmetic):
         diagonal(s) + sum over patches and r of elements[a(s), r] * psi(s') / psi(s)
 
     where a(s) is the local state of the patch and s' has targets[a(s), r] in its place.
-    Operators on one lattice can be added, subtracted, multiplied (A @ B) and scaled; what is not
-    Hermitian then is a `NonHermitian`.  Tables are derived from the terms on first use and kept.
+    Operators on one lattice can be added (numbers, too), subtracted, multiplied (A @ B) and scaled;
+    what is not Hermitian then is a `NonHermitian`.  Tables are derived from the terms on first use.
 
     Raises:
         ValueError: a term off the lattice, or of another local dimension; all matrix elements
