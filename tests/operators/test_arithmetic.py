@@ -89,7 +89,7 @@ def test_a_number_is_that_multiple_of_one() -> None:
         assert np.array_equal(shifted.sparse().toarray(), matrix + 2 * one)
     assert np.array_equal((operator - 0.5).sparse().toarray(), matrix - 0.5 * one)
     assert np.array_equal((0.5 - operator).sparse().toarray(), 0.5 * one - matrix)
-    assert operator + 0 is operator and isinstance(operator + 1j, NonHermitian)
+    assert 0 + operator is operator and isinstance(operator + 1j, NonHermitian)
     assert (operator + 2).infinite_temperature_energy == 2.0
     energies = [exact_ground_state(each).energy for each in (operator + 2, operator)]
     assert energies[0] == pytest.approx(energies[1] + 2)
@@ -138,7 +138,7 @@ def test_units_names_and_sectors() -> None:
         a + c
     with pytest.raises(ValueError, match="cannot multiply a on"):
         a @ heisenberg(chain(4))
-    for wrong in (lambda: a @ np.eye(8), lambda: np.eye(8) @ a, lambda: a @ "b", lambda: a @ 1.0):
+    for wrong in (lambda: a @ np.eye(8), lambda: np.eye(8) @ a, lambda: a @ "b", lambda: a + "1"):
         with pytest.raises(TypeError):
             wrong()
     for power in (0, -1, 1.5):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from numbers import Complex
 from typing import Any, Self
 
@@ -22,6 +23,19 @@ Matrices = Mapping[Patch, np.ndarray]
 
 MAX_PAIRS = 100_000
 """Most products of two terms in a product: some 20 seconds, and a matrix for each."""
+
+
+def _with_operator(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Take a number for that multiple of one, and leave what is no operator to that operand."""
+
+    @wraps(method)
+    def of(self: Any, other: Any) -> Any:
+        if isinstance(other, Complex):
+            one: Matrices = {(0,): np.eye(self.local_dim)}
+            other = other * self._made(one, "identity", self.units, self.magnetisation)
+        return method(self, other) if isinstance(other, Arithmetic) else NotImplemented
+
+    return of
 
 
 class Arithmetic:
@@ -109,18 +123,13 @@ class Arithmetic:
         scaled = {patch: factor * matrix for patch, matrix in self.matrices.items()}
         return self._made(scaled, f"{factor:g} ({self.name})", self.units, self.magnetisation)
 
+    @_with_operator
     def __add__(self, other: Any) -> Any:
-        if isinstance(other, Complex):  # times the identity
-            if other == 0:
-                return self  # what sum() begins by
-            one: Matrices = {(0,): np.eye(self.local_dim)}
-            other = other * self._made(one, "identity", self.units, self.magnetisation)
-        if not isinstance(other, Arithmetic):
-            return NotImplemented
         _check_alike(self, other, "add")
         return self._plus(other)
 
-    __radd__ = __add__
+    def __radd__(self, other: Any) -> Any:
+        return self if np.isscalar(other) and other == 0 else self + other  # what sum() begins by
 
     def __mul__(self, factor: Any) -> Any:
         if not isinstance(factor, Complex):
@@ -131,25 +140,23 @@ class Arithmetic:
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: Any) -> Any:
-        if not isinstance(divisor, Complex):
-            return NotImplemented
-        if divisor == 0:
+        if np.isscalar(divisor) and divisor == 0:
             raise ValueError(f"{self.name} / {divisor!r}: an operator cannot be divided by 0")
         return self * (1.0 / divisor)
 
     def __neg__(self) -> Any:
         return -1.0 * self
 
+    @_with_operator
     def __sub__(self, other: Any) -> Any:
-        return self + -other if isinstance(other, Arithmetic | Complex) else NotImplemented
+        return self + (-other)
 
     def __rsub__(self, other: Any) -> Any:
         return -self + other
 
+    @_with_operator
     def __matmul__(self, other: Any) -> Any:
         """Give the product: self @ other acts on a state with `other` first."""
-        if not isinstance(other, Arithmetic):
-            return NotImplemented
         _check_alike(self, other, "multiply")
         pairs = [(p, q) for p in self.matrices for q in other.matrices]
         _check_pairs(self, other, pairs)
