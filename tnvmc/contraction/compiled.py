@@ -50,10 +50,25 @@ def as_spins(configs: Array, tables: SiteTables) -> np.ndarray:
 
 
 def absorbed(
-    boundary: BoundaryMPS | None, row: Any, sketch: Sequence[Array], chi: int
+    boundary: BoundaryMPS | None, row: Any, given: tuple[Any, Any, Any], chi: int
 ) -> BoundaryMPS:
-    """Absorb a `TableRow` with a sketch by one kernel; see `schemes.SRC.absorb`."""
-    from tnvmc.backend.host.strips import Strip, absorb
+    """Absorb a `TableRow` with a sketch by one kernel; `given` is of `absorbing`."""
+    from tnvmc.backend.host.strips import absorb
+
+    strip, bonds, shapes = given
+    numbers = np.empty((row.configs.shape[0], begins_of(shapes)[-1]), strip.above.dtype)
+    log_scale = strip.log_scale
+    absorb(strip, chi, bonds, as_spins(row.configs, row.tables), numbers.ravel(), log_scale)
+    if boundary is not None:
+        log_scale = log_scale + boundary.log_scale
+    return BoundaryMPS(PackedTensors(numbers, shapes), log_scale)
+
+
+def absorbing(
+    boundary: BoundaryMPS | None, row: Any, sketch: Sequence[Array], chi: int
+) -> tuple[Any, np.ndarray, tuple[Shape, ...]]:
+    """The row as kernels absorb it, and bonds and shapes of the new boundary."""
+    from tnvmc.backend.host.strips import Strip
 
     n_walkers, tables = row.configs.shape[0], row.tables
     above, step, *of_above = _given(boundary, row.n_cols, tables, n_walkers)
@@ -61,16 +76,40 @@ def absorbed(
     sites = slice(row.first, row.first + row.n_cols)
     own, begins = tables.shapes[sites], begins_of(tables.shapes)[sites]
     legs, bonds, shapes = _row_plan(own, begins, *of_above, below.shapes, chi)
-    numbers = np.empty((n_walkers, begins_of(shapes)[-1]), above.dtype)
-    log_scale = np.empty(n_walkers, numbers.real.dtype)
     given = Strip(
         legs, row.first, 1, own[0][0], NORMALISE_EVERY, tables.numbers,
-        above, below.numbers.ravel(), (step, 0), log_scale,
+        above, below.numbers.ravel(), (step, 0), np.empty(n_walkers, above.real.dtype),
     )  # fmt: skip
-    absorb(given, chi, bonds, as_spins(row.configs, tables), numbers.ravel(), log_scale)
-    if boundary is not None:
-        log_scale = log_scale + boundary.log_scale
-    return BoundaryMPS(PackedTensors(numbers, shapes), log_scale)
+    return given, bonds, shapes
+
+
+def two_rings(
+    rows: tuple[Any, Any], around: tuple[Any, Any], sketch: Any, chi: int, from_above: bool
+) -> Any:
+    """Give two adjacent rows, as `backend.host.rings.close_rings` takes them.
+
+    Args:
+        rows: a `TableRow` that is absorbed with the sketch, and the other one, at which psi is
+            closed; the latter's tensors are those that are absorbed from above.
+        around: the boundaries above and below the two.
+        sketch: of the row that is absorbed.
+        chi: of the scheme.
+        from_above: whether the first of the rows is the upper one.
+    """
+    from tnvmc.backend.host.columns import ABOVE_LEFT, BELOW_LEFT, LEFT, UPPER
+    from tnvmc.backend.host.rings import Rings
+
+    (far, near), n_walkers = rows, rows[0].configs.shape[0]
+    given, bonds, shapes = absorbing(around[not from_above], far, sketch, chi)
+    sites, tables = slice(near.first, near.first + near.n_cols), near.tables
+    own, begins = tables.shapes[sites], begins_of(tables.shapes)[sites]
+    new = begins_of(shapes), tuple(bonds.tolist())
+    old = _given(around[from_above], near.n_cols, tables, n_walkers)[2:]
+    strip = strip_of(tables, range(*sites.indices(sites.stop)), near.n_cols, around, n_walkers)
+    legs = _legs((own,), (begins,), *((new, old) if from_above else (old, new)))
+    sizes = given.legs[:, ABOVE_LEFT] * given.legs[:, UPPER + LEFT] * given.legs[:, BELOW_LEFT]
+    held = np.empty((n_walkers, int(given.legs[0, UPPER + LEFT] * sizes.sum())), given.above.dtype)
+    return Rings(given, strip._replace(legs=legs), from_above, chi, bonds, held)
 
 
 def strip_of(

@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 from tnvmc.backend.arguments import one_of, set_whole
 from tnvmc.backend.linalg import leading_basis, normalise, orthonormal_basis
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.contraction.compiled import absorbed
+from tnvmc.contraction.compiled import absorbed, absorbing
 from tnvmc.contraction.row import NORMALISE_EVERY, close_column, edge_of, open_column, transfer
 from tnvmc.contraction.tensors import BoundaryMPS, Row, Sketch, TableRow, opened_row
 
@@ -156,7 +156,8 @@ class SRC:
                 "SRC.absorb: needs a sketch of the row's open legs; see `random_sketch`"
             )
         if self.sweeps == 1 and row.tables is not None and row.tables.compiled:
-            return absorbed(boundary, row, sketch, self.chi)
+            given = absorbing(boundary, row, sketch, self.chi)
+            return absorbed(boundary, row, given, self.chi)
         opened = self.chi if self.sweeps == 2 else None
         rights = _sketched_environments(boundary, row, sketch, opened)
 

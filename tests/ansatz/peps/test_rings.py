@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -30,6 +31,7 @@ from tnvmc.ansatz.peps.row_pass import RowBoundaries, RowPass
 from tnvmc.ansatz.peps.starts.gates import plan_gates
 from tnvmc.ansatz.peps.starts.other_sizes import grown
 from tnvmc.ansatz.peps.starts.simple_update import simple_update
+from tnvmc.ansatz.peps.strip_engine import ArrayStrips, RingStrips
 from tnvmc.ansatz.peps.windows import routes
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.backend.namespace import to_host
@@ -206,16 +208,39 @@ def test_moves_on_two_rings_are_judged_by_a_function_of_the_configuration(direct
     plan = routes(tuple(moves), peps.embedding, 2).rows
     counts = MoveCounts(6, 2, np.zeros((6, len(moves))))
     for strip in walk.strips(plan):
-        present = engine.close(strip) if strip.n_rows == 1 else engine._present(strip)
         if strip.n_rows == 2:
             anew = engine._two_rows(strip, strip.configs, None)
-            seen.append(np.max(np.abs(anew.log_abs - present.log_abs)))
+            seen.append(np.max(np.abs(anew.log_abs - strip.closed.log_abs)))
         numbers = uniforms(1, (len(seen), 0), range(6), len(moves))
         proposals = Proposals(moves, numbers, 1.0, counts)
-        walk.configs = engine.sample(strip, plan[strip.first, strip.n_rows], proposals).configs
+        chains = engine.sample(strip, plan[strip.first, strip.n_rows], proposals)
+        walk.configs, walk.closed = chains.configs, chains.amplitude
     assert len(seen) == 3
     assert max(seen) < ROUNDING
     assert np.any(walk.sites() != configs)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize(("shape", "D", "chi"), [((4, 4), 2, 3), ((3, 6), 3, 5)])
+def test_kernels_give_the_numbers_of_numpy(shape, D, chi, dtype) -> None:
+    """Sweeps and ratios of rings that are cut, with windows within one ring and across two."""
+    operator = j1j2(square(*shape, "cylinder"), J2=0.5)
+    moves = moves_for(operator)
+    peps = ring(shape, D, dtype, SRC(chi))
+    theta, configs = random_theta(peps, 9), random_configs(11, operator.n_sites)  # 11: a part of 16
+    numbers = uniforms(2, (0, 0), range(11), len(moves))
+    found = []
+    for engine in (
+        peps._views(theta).rows,
+        RingStrips(ArrayStrips(peps._views(theta).rows.layers)),
+    ):
+        peps._latest._made = replace(peps._views(theta), rows=engine)
+        walkers, info = peps.sweep(theta, peps.start(theta, configs), moves, numbers)
+        _, snapshot = peps.measure(theta, walkers, operator.targets)
+        found.append((walkers.configs, info.accepted, *snapshot.ratios.values()))
+        found[-1] += (snapshot.jacobian.dense(), snapshot.amplitude.log_abs)
+    for compiled, reference in zip(*found, strict=True):
+        assert np.allclose(compiled, reference, rtol=1e-9, atol=1e-9 * np.max(np.abs(reference)))
 
 
 @pytest.mark.parametrize(("shape", "D"), [((3, 3), 2), ((2, 4), 2), ((2, 3), 3), ((1, 5), 2)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, pairwise
@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.metropolis import CAP, Chains, Proposals, kind_table, largest_log_ratio
-from tnvmc.ansatz.peps.strip_engine import Layers, StripReport, StripState
+from tnvmc.ansatz.peps.strip_engine import Layers, RingStrips, StripReport, StripState
 from tnvmc.ansatz.peps.windows import Window
 from tnvmc.ansatz.protocol import MOVE_KINDS, LogAmplitude, Targets
+from tnvmc.backend.host import rings as ring_kernels
 from tnvmc.backend.host import strips as kernels
-from tnvmc.contraction.compiled import as_spins, strip_of
+from tnvmc.contraction.compiled import as_spins, strip_of, two_rings
 from tnvmc.contraction.tensors import Shape
 
 Array = Any
@@ -95,6 +96,34 @@ class CompiledStrips:
         asked = [np.asarray(tables[window.asked], np.int64) for window in windows]
         held = tuple((table.shape, table.tobytes()) for table in asked)
         return _laid_out(tuple(windows), held, self.layers.local_dim)
+
+
+@dataclass(frozen=True)
+class CompiledRings(RingStrips):
+    """`RingStrips` by kernels, where rows are absorbed with sketches.
+
+    What is right of the columns that change is contracted once for all moves of a strip.
+    """
+
+    chi: int
+
+    def _closer(self, strip: StripState) -> Callable[[Window, Array, Array | None], LogAmplitude]:
+        layers, configs, down = self.layers, strip.configs, strip.way == "down"
+        tables, everyone, first = layers.tables["down"], np.arange(len(configs)), strip.first
+        far, near = (first, first + 1) if down else (first + 1, first)
+        around = strip.above, strip.below
+        given = layers.row(far, configs, strip.way), layers.row(near, configs, "down")
+        rings = two_rings(given, around, layers.sketches[strip.way][far], self.chi, down)
+        ring_kernels.hold(rings, as_spins(configs, tables))
+
+        def close(window: Window, trial: Array, walkers: Array | None) -> LogAmplitude:
+            found = _room(len(trial), tables.numbers.dtype)
+            owners, out = everyone if walkers is None else walkers, (found.phase, found.log_abs)
+            end = window.column + window.width
+            ring_kernels.close_rings(rings, as_spins(trial, tables), owners, end, *out)
+            return found
+
+        return close
 
 
 def _room(n_walkers: int, dtype: Any) -> LogAmplitude:

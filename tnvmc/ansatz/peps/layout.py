@@ -12,11 +12,10 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from tnvmc.ansatz.files import scheme_in_file
-from tnvmc.ansatz.peps.rings import check_bonds
 from tnvmc.ansatz.peps.sharing import SharedTensors, Sharing
 from tnvmc.ansatz.peps.starts.tensors import bond_sizes
 from tnvmc.ansatz.quimb import grid_to_quimb
-from tnvmc.backend.arguments import numeric_type, refuse, whole
+from tnvmc.backend.arguments import numeric_type, one_of, refuse, whole
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.contraction.tensors import opened
 from tnvmc.jacobian.dense import DenseJacobian
@@ -28,6 +27,40 @@ from tnvmc.operators.symmetry import require_symmetric
 from tnvmc.operators.term import Operator
 
 Array = Any
+
+
+SHORTEST = 3
+"""Sites of a ring: two would have two bonds between them, and such a lattice has one."""
+
+
+def check_bonds(bonds: str, lattice: Lattice) -> Bonds:
+    """Give back the kind of bonds if a PEPS on the lattice can have it.
+
+    Raises:
+        ValueError: another word; periodic bonds on a lattice whose rows are no rings, or too short.
+    """
+    one_of("PEPS", "bonds", bonds, ("open", "periodic"))
+    if bonds == "open":
+        return "open"
+    if lattice.boundary != "cylinder":
+        other = "PeriodicMPS(lattice, D)" if lattice.shape[0] == 1 else "open bonds"
+        raise ValueError(
+            f"PEPS: bonds = 'periodic' close every row to a ring, but the boundary of the lattice "
+            f"is {lattice.boundary!r}; take boundary = 'cylinder' (its rows are the rings), "
+            f"or {other}"
+        )
+    if lattice.vacant:
+        raise ValueError(
+            f"PEPS: bonds = 'periodic' need a site at every place of the grid, "
+            f"{len(lattice.vacant)} places of {lattice.kind} {lattice.size} have none; "
+            "take bonds = 'open'"
+        )
+    if lattice.shape[1] < SHORTEST:
+        raise ValueError(
+            f"PEPS: bonds = 'periodic' on rings of {lattice.shape[1]} sites, which have no closing "
+            "bond; take bonds = 'open'"
+        )
+    return "periodic"
 
 
 class TensorLayout:

@@ -83,7 +83,7 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
             walk = RowPass(ready, configs)
             for strip in walk.strips(plan):
                 chains = walk.engine.sample(strip, plan[strip.first, strip.n_rows], proposals)
-                walk.configs = chains.configs
+                walk.configs, walk.closed = chains.configs, chains.amplitude
                 amplitude = walk.engine.layers.with_scale(chains.amplitude)
             ready, configs = walk.boundaries(), walk.sites()
         if not chosen.far:
@@ -201,6 +201,7 @@ def _reports(
         key = strip.first, strip.n_rows
         with_jacobian = jacobian and strip.n_rows == 1
         reports[key] = walk.engine.measure(strip, wanted[key], replacements, with_jacobian)
+        walk.closed = reports[key].amplitude
     return reports
 
 

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tnvmc.ansatz.peps.strip_engine import ArrayStrips, Layers, RingStrips, StripEngine, StripState
+from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.contraction.schemes import SRC, Scheme
 from tnvmc.contraction.sketches import sketches_of
@@ -65,13 +66,17 @@ def strip_engine(
     Cost: copies of theta, and for `SRC` one pass of absorption each way for one walker.
     """
     layers = Layers.build(tensors, shape, scheme)
+    cut_once = None  # at which chi, where that is in one sweep
     if isinstance(scheme, SRC):
+        cut_once = scheme.chi if scheme.sweeps == 1 else None
         layers = replace(layers, sketches=sketches_of(layers.tables, shape, scheme))
     engine: StripEngine = ArrayStrips(layers)
     if layers.tables["down"].compiled:
-        from tnvmc.ansatz.peps.compiled_strips import CompiledStrips  # needs Numba
+        from tnvmc.ansatz.peps.compiled_strips import CompiledRings, CompiledStrips  # needs Numba
 
         engine = CompiledStrips(layers)
+        if rings and cut_once:
+            return CompiledRings(engine, cut_once)
     return RingStrips(engine) if rings else engine
 
 
@@ -128,13 +133,14 @@ class RowBoundaries:
 
 
 class RowPass:
-    """One pass over the rows of a view; `configs`, in its order, follow the spins."""
+    """One pass over the rows of a view; `configs`, in its order, follow the spins, and `closed`."""
 
     def __init__(self, begun: RowBoundaries, configs: Array) -> None:
         self._begun = begun
         self.engine = begun.views.engine(begun.by_columns)
         self.configs = begun.views.embedding.on_grid(configs, begun.by_columns)
         self._behind: list[BoundaryMPS | None] = [None] * self.engine.layers.n_rows
+        self.closed: LogAmplitude | None = None  #: psi (B,), closed at the row that is visited
 
     def strips(self, wanted: Container[tuple[int, int]]) -> Iterator[StripState]:
         """Yield the strips (first row, number of rows) that are wanted; absorb rows after them."""
@@ -142,14 +148,14 @@ class RowPass:
         down = direction == "down"
         order = list(range(layers.n_rows))[:: 1 if down else -1]
         for row, following in itertools.zip_longest(order, order[1:]):
-            pair = row if down else row - 1
+            pair, self.closed = row if down else row - 1, None
             for first, n_rows in ((row, 1), (pair, 2)):
                 if (first, n_rows) in wanted:
                     last = first + n_rows - 1
                     above = self._behind[first] if down else ahead[first]
                     below = ahead[last] if down else self._behind[last]
-                    absorbed = _OTHER[direction], ahead[row]
-                    yield StripState(first, n_rows, self.configs, above, below, absorbed)
+                    strip = StripState(first, n_rows, self.configs, above, below, _OTHER[direction])
+                    yield replace(strip, closed=self.closed)
             if following is not None:
                 self._behind[following] = layers.absorb(
                     self._behind[row], row, self.configs, direction

@@ -116,8 +116,8 @@ class StripState:
     configs: Array  #: (B, places) of the whole network
     above: BoundaryMPS | None
     below: BoundaryMPS | None
-    #: of two rows: which way the row that comes next is absorbed, and the boundary that has it
-    absorbed: tuple[str, BoundaryMPS | None] = ("down", None)
+    way: str = "down"  #: in which the row that the pass comes to next is absorbed into `ahead`
+    closed: LogAmplitude | None = None  #: psi (B,), closed at the other row of two with `ahead`
 
 
 @dataclass(frozen=True)
@@ -247,8 +247,8 @@ class RingStrips:
     """Strips whose rows are rings: two rows are closed by absorbing one of them anew.
 
     An environment of two rows would have D^2 times the size of one row's.  The row that the pass
-    comes to next is absorbed: the boundary ahead of the other one has it as it stands.  Cost per
-    walker of two rows: one row absorbed and one closed for each possible move, or replacement.
+    comes to next is absorbed: psi before the moves is then that of the other row's own strip.  Cost
+    per walker: one row absorbed and one closed for each possible move, or replacement.
     """
 
     engine: StripEngine  #: of single rows
@@ -266,13 +266,8 @@ class RingStrips:
         """See `StripEngine`."""
         if strip.n_rows == 1:
             return self.engine.sample(strip, windows, proposals)
-        chains = Chains(strip.configs, self._present(strip))
-        metropolis(
-            chains,
-            windows,
-            proposals,
-            lambda _, trial, walkers: self._two_rows(strip, trial, walkers),
-        )
+        chains = Chains(strip.configs, strip.closed or self._two_rows(strip, strip.configs))
+        metropolis(chains, windows, proposals, self._closer(strip))
         return chains
 
     def measure(
@@ -281,43 +276,31 @@ class RingStrips:
         """See `StripEngine`."""
         if strip.n_rows == 1:
             return self.engine.measure(strip, windows, replacements, jacobian)
-        close = partial(self._two_rows, strip)
-        present = self._present(strip)
+        present, close = strip.closed or self._two_rows(strip, strip.configs), self._closer(strip)
         ratios = {
             window.asked: window_ratios(
-                close,
-                strip.configs,
-                window.patch,
-                present,
-                replacements[window.asked],
-                self.layers.local_dim,
+                partial(close, window), strip.configs, window.patch, present,
+                replacements[window.asked], self.layers.local_dim,
             )
             for window in windows
-        }
+        }  # fmt: skip
         return StripReport(present, ratios, [])
 
-    def _present(self, strip: StripState) -> LogAmplitude:
-        """psi (B,) of two rows as they stand."""
-        way, boundary = strip.absorbed
-        if boundary is None:
-            return self._two_rows(strip, strip.configs, None)
-        return self._closed(strip, strip.configs, way, (boundary, strip.above, strip.below))
+    def _closer(self, strip: StripState) -> Callable[[Window, Array, Array | None], LogAmplitude]:
+        """psi of configurations (n, places) of walkers (n,), changed in a window of the strip."""
+        return lambda _, trial, walkers: self._two_rows(strip, trial, walkers)
 
-    def _two_rows(self, strip: StripState, configs: Array, walkers: Array | None) -> LogAmplitude:
+    def _two_rows(
+        self, strip: StripState, configs: Array, walkers: Array | None = None
+    ) -> LogAmplitude:
         """psi of configurations (n, places) of the selected walkers, changed in the two rows."""
         above, below = (side and side.take(walkers) for side in (strip.above, strip.below))
-        way = strip.absorbed[0]
-        side, row = (above, strip.first) if way == "down" else (below, strip.first + 1)
-        boundary = self.layers.absorb(side, row, configs, way)
-        return self._closed(strip, configs, way, (boundary, above, below))
-
-    def _closed(
-        self, strip: StripState, configs: Array, way: str, around: tuple[BoundaryMPS | None, ...]
-    ) -> LogAmplitude:
-        boundary, above, below = around
-        if way == "down":
-            return self.engine.close(StripState(strip.first + 1, 1, configs, boundary, below))
-        return self.engine.close(StripState(strip.first, 1, configs, above, boundary))
+        upper, lower = strip.first, strip.first + 1
+        if strip.way == "down":
+            above = self.layers.absorb(above, upper, configs, "down")
+            return self.engine.close(StripState(lower, 1, configs, above, below))
+        below = self.layers.absorb(below, lower, configs, "up")
+        return self.engine.close(StripState(upper, 1, configs, above, below))
 
 
 def window_ratios(

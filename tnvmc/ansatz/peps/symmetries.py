@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from tnvmc.ansatz.peps.rings import check_bonds
+from tnvmc.ansatz.peps.layout import check_bonds
 from tnvmc.ansatz.peps.sharing import SharedTensors, Sharing
 from tnvmc.ansatz.peps.starts.tensors import (
     bond_sizes,

@@ -24,6 +24,7 @@ from tnvmc.backend.host.vectors import (
     load,
     multiply,
     parts,
+    pointer,
     shifted,
     store,
     summed,
@@ -302,3 +303,63 @@ def room_of_row(row, bonds):
         widest = max(widest, legs[UPPER + DOWN] * kappa * (rank + PANEL - 1))
         cuts[c + 1] = cuts[c] + carried * size_of(legs, True)
     return size, cuts, widest, room
+
+
+@helper
+def carried_on(place, legs, carry, room, kappa, c):
+    """Absorb column c into the carry, with its lower legs open; x and y stand behind it."""
+    spins, _, tables, _, above, _ = place
+    column = shifted(legs, c * N_LEGS)
+    site = shifted(tables, column[UPPER + SITE] + spins[c] * size_of_site(column))
+    x, y, top = shifted(carry, room), shifted(carry, 2 * room), shifted(above, column[ABOVE])
+    carried = legs[UPPER + LEFT]
+    before = column[ABOVE_LEFT] * column[UPPER + LEFT] * kappa
+    after = column[ABOVE_RIGHT] * column[UPPER + RIGHT] * column[UPPER + DOWN] * kappa
+    for a in range(carried):
+        part, into = shifted(carry, a * before), shifted(y, a * after)
+        opened(part, (x, into), site, site, top, column, kappa, False)
+    return y
+
+
+@helper
+def least_cut(row, chi, bonds):
+    """The first bond that is cut with the help of the sketch."""
+    legs, least = row.legs, row.legs.shape[0]
+    for c in range(least - 2, -1, -1):
+        k = legs[0, UPPER + LEFT] * legs[c, ABOVE_RIGHT] * legs[c, UPPER + RIGHT]
+        if k > chi and legs[c, UPPER + DOWN] * bonds[c] > chi:
+            least = c + 1
+    return least
+
+
+@helper
+def sketched(place, row, envs, cuts, room, held, end, least):
+    """Right environments of boundary and row, closed with the sketch; the carry begins as 1.
+
+    Those from cut `end` on are held already, and those before `least` are not used.
+    """
+    spins, _, _, tables, above, sketch = place
+    legs, n_cols, carried = pointer(row.legs, 0), row.legs.shape[0], row.legs[0, UPPER + LEFT]
+    env = shifted(envs, cuts[n_cols])
+    identity(env, carried)
+    scratch = shifted(env, room), shifted(env, 2 * room)
+    if end < n_cols:
+        env = shifted(held, cuts[end])
+    for c in range(min(end, n_cols) - 1, least - 1, -1):
+        column, out = shifted(legs, c * N_LEGS), shifted(envs, cuts[c])
+        site = shifted(tables, column[UPPER + SITE] + spins[c] * size_of_site(column))
+        top, bottom = shifted(above, column[ABOVE]), column[BELOW_RIGHT]
+        sizes = size_of(column, False), size_of(column, True)
+        for a in range(carried):
+            part = shifted(env, a * sizes[0])
+            held = opened(part, scratch, site, site, top, column, bottom, True)
+            close(held, shifted(out, a * sizes[1]), shifted(sketch, column[BELOW]), column, True)
+        if c % row.rescaled == 0:
+            rescale(out, carried * sizes[1])
+        env = out
+
+
+@helper
+def copy(source, target, size):
+    for i in range(size):
+        target[i] = source[i]

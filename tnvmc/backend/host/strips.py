@@ -8,7 +8,6 @@ import numpy as np
 
 from tnvmc.backend.host.columns import (
     ABOVE,
-    ABOVE_LEFT,
     ABOVE_RIGHT,
     BELOW,
     BELOW_LEFT,
@@ -22,9 +21,12 @@ from tnvmc.backend.host.columns import (
     UP,
     UPPER,
     acceptance,
+    carried_on,
     close,
     closed,
+    copy,
     identity,
+    least_cut,
     opened,
     overlap,
     put,
@@ -34,6 +36,7 @@ from tnvmc.backend.host.columns import (
     site_environment,
     size_of,
     size_of_site,
+    sketched,
     split,
     state_of,
     turn,
@@ -107,11 +110,11 @@ def sample(strip, configs, moves, draws, result):
     carried = strip.legs[0, UPPER + LEFT]
     right_logs, left_logs, trial_logs = np.empty((3, n_cols + 1))
     work, legs = pointer(memory, 0), pointer(strip.legs, 0)
-    scratch = _scratch(memory, rooms)
+    scratch = scratch_in(memory, rooms)
     for w in range(configs.shape[0]):
-        config, place = pointer(configs, w * configs.shape[1]), _placed(strip, configs, w)
+        config, place = pointer(configs, w * configs.shape[1]), placed(strip, configs, w, w)
         half, done = strip.log_scale[w] / 2, 0
-        _all_right(place, legs, rescaled, work, rights, right_logs, scratch, half)
+        all_right(place, legs, rescaled, work, rights, right_logs, scratch, half)
         left_logs[0] = half
         identity(shifted(work, lefts[0]), carried)
         whole = overlap(shifted(work, lefts[0]), shifted(work, rights[0]), carried * carried)
@@ -166,14 +169,14 @@ def measure(strip, configs, moves, result):
     carried = strip.legs[0, UPPER + LEFT]
     right_logs, left_logs = np.empty((2, n_cols + 1))
     work, legs = pointer(memory, 0), pointer(strip.legs, 0)
-    scratch = _scratch(memory, rooms)
+    scratch = scratch_in(memory, rooms)
     last = n_cols - 1 if jacobian else -1
     for i in range(moves.windows.shape[0]):
         last = max(last, moves.windows[i, COLUMN])
     for w in range(n_walkers):
-        config, place = pointer(configs, w * configs.shape[1]), _placed(strip, configs, w)
+        config, place = pointer(configs, w * configs.shape[1]), placed(strip, configs, w, w)
         half, at = strip.log_scale[w] / 2, 0
-        _all_right(place, legs, rescaled, work, rights, right_logs, scratch, half)
+        all_right(place, legs, rescaled, work, rights, right_logs, scratch, half)
         left_logs[0] = half
         identity(shifted(work, lefts[0]), carried)
         whole = overlap(shifted(work, lefts[0]), shifted(work, rights[0]), carried * carried)
@@ -220,18 +223,18 @@ def measure(strip, configs, moves, result):
 
 
 @helper
-def _scratch(memory, rooms):
+def scratch_in(memory, rooms):
     return pointer(memory, rooms[0]), pointer(memory, rooms[1]), pointer(memory, rooms[2])
 
 
 @helper
-def _placed(strip, configs, w):
-    """Pointers to what belongs to a walker: spins of both rows, tables either way, boundaries."""
+def placed(strip, configs, i, w):
+    """Pointers to spins i of both rows, to tables either way, and to boundaries of walker w."""
     n_cols = strip.legs.shape[0]
     for site in range(strip.first, strip.first + strip.n_rows * n_cols):
-        if configs[w, site] < 0 or configs[w, site] >= strip.local_dim:
+        if configs[i, site] < 0 or configs[i, site] >= strip.local_dim:
             raise IndexError("a spin is no local state")  # nothing outside of the tables is read
-    upper = w * configs.shape[1] + strip.first
+    upper = i * configs.shape[1] + strip.first
     lower = upper + n_cols if strip.n_rows == 2 else upper
     tables = pointer(strip.tables, 0), pointer(strip.tables, strip.tables.size // 2)
     above = pointer(strip.above, w * strip.steps[0])
@@ -240,7 +243,7 @@ def _placed(strip, configs, w):
 
 
 @helper
-def _all_right(place, legs, rescaled, work, rights, logs, scratch, log):
+def all_right(place, legs, rescaled, work, rights, logs, scratch, log):
     """The environments right of each column, and their logs."""
     uppers, lowers, _, tables, above, below = place
     n_cols, turned, carried = rights.size - 2, scratch[2], legs[UPPER + LEFT]
@@ -312,108 +315,100 @@ def absorb(row, chi, bonds, configs, numbers, log_scale):
         numbers: of the new tensors, flat.
         log_scale: (B,).
     """
-    n_cols, n_walkers = row.legs.shape[0], configs.shape[0]
+    n_walkers, own = configs.shape[0], np.arange(configs.shape[0])
+    rooms, memory = room_of_lanes(row, bonds)
+    size, wide = rooms[0][0], lanes(pointer(numbers, 0))
+    held = pointer(numbers, 0), 0, row.legs.shape[0]  # nothing is
+    for first in range(0, n_walkers, wide):
+        lane = configs, own, first, min(wide, n_walkers - first)
+        out = pointer(numbers, first * size), pointer(log_scale, first)
+        absorb_lanes(row, chi, bonds, lane, held, rooms, out)
+    keep(memory)
+
+
+@helper
+def room_of_lanes(row, bonds):
+    """Sizes, places and pointers that `absorb_lanes` takes, and the memory they point to."""
+    n_cols = row.legs.shape[0]
     size, cuts, widest, room = room_of_row(row, bonds)
-    wide, p = lanes(pointer(numbers, 0)), parts(pointer(numbers, 0))
+    wide, p = lanes(pointer(row.above, 0)), parts(pointer(row.above, 0))
     # A lane holds its environments, its carry, and three intermediates x, y, z.
     lane_size = cuts[n_cols] + 4 * room
+    memory = np.empty(wide * (lane_size + 1), row.above.dtype)
+    matrices = np.zeros((p * widest + wide) * wide, row.log_scale.dtype)
+    factors = np.empty(bonds.max() * wide, row.log_scale.dtype)
+    pointers = pointer(memory, 0), pointer(matrices, 0), pointer(factors, 0)
+    return ((size, lane_size, room), cuts, pointers), (memory, matrices, factors)
+
+
+@helper
+def absorb_lanes(row, chi, bonds, lane, held, rooms, out):
+    """Absorb a row for as many configurations as there are lanes at most.
+
+    Args:
+        row, chi, bonds: as of `absorb`.
+        lane: configurations (n, N), the walker of each (n,), the first of them, and how many.
+        held: pointer to environments of all walkers, closed with the sketch; the step between
+            walkers; the column from which on they are used in place of new ones.
+        rooms: of `room_of_lanes`.
+        out: pointers to the new tensors and log scales of the first of them.
+    """
+    configs, owners, first, n_lanes = lane
+    (size, lane_size, room), cuts, (work, a, taus) = rooms
+    n_cols, (numbers, log_scale), at = row.legs.shape[0], out, 0
+    wide, p = lanes(numbers), parts(numbers)
     carries, ys, zs = cuts[n_cols], cuts[n_cols] + 2 * room, cuts[n_cols] + 3 * room
-    memory = np.empty(wide * (lane_size + 1), numbers.dtype)
-    matrices = np.zeros((p * widest + wide) * wide, log_scale.dtype)
-    factors = np.empty(bonds.max() * wide, log_scale.dtype)
-    work, a, taus = pointer(memory, 0), pointer(matrices, 0), pointer(factors, 0)
-    legs, carried = pointer(row.legs, 0), row.legs[0, UPPER + LEFT]
-    for first in range(0, n_walkers, wide):
-        n_lanes, at = min(wide, n_walkers - first), 0
-        for lane in range(n_lanes):
-            log_scale[first + lane] = 0
-            place = _placed(row, configs, first + lane)
-            _sketched(place, row, shifted(work, lane * lane_size), pointer(cuts, 0), room)
-        for c in range(n_cols):
-            column, kappa, rank = shifted(legs, c * N_LEGS), bonds[c], bonds[c + 1]
-            m = column[UPPER + DOWN] * kappa
-            k = carried * column[ABOVE_RIGHT] * column[UPPER + RIGHT]
-            last, fits, n = c == n_cols - 1, k <= chi, column[BELOW_RIGHT]
-            cut = not last and m > min(chi, k)
-            for lane in range(n_lanes):
-                envs, place = shifted(work, lane * lane_size), _placed(row, configs, first + lane)
-                y = _carried(place, legs, shifted(envs, carries), room, kappa, c)
-                z = shifted(envs, zs)
-                if cut and fits:
-                    for i in range(m):
-                        for j in range(k):
-                            z[i * k + j] = y[j * m + i]
-                elif cut:
-                    product(y, shifted(envs, cuts[c + 1]), z, 1, m, n, n, m, n, k)
-            if cut:
-                enter(a, shifted(work, zs), lane_size, k if fits else n, m, rank, p)
-                factor(a, taus, m, rank, p)
-                form(a, taus, m, rank, p)
-                if n_lanes == wide:
-                    leave(a, pointer(numbers, first * size + at), size, m, rank, p)
-            for lane in range(n_lanes):
-                envs = shifted(work, lane * lane_size)
-                q = pointer(numbers, (first + lane) * size + at)
-                carry, y = shifted(envs, carries), shifted(envs, ys)
-                if last:
-                    for i in range(1, carried):  # where a ring closes
-                        for j in range(m):
-                            y[j] += y[i * (carried + 1) * m + j]
-                    log_scale[first + lane] += rescale(y, m)
-                    _copy(y, q, m)
-                elif cut:
-                    if n_lanes < wide:
-                        leave_one(a, lane, q, m, rank, p)
-                    q = conjugated(q, shifted(envs, zs), m * rank)
-                    product(y, q, carry, m, 1, rank, rank, k, rank, m)
-                else:  # keep every row of y
-                    identity(q, m)
-                    _copy(y, carry, k * m)
-                if c % row.rescaled == row.rescaled - 1 and not last:
-                    log_scale[first + lane] += rescale(carry, k * rank)
-            at += m * rank
-    keep(memory, matrices, factors)
-
-
-@helper
-def _carried(place, legs, carry, room, kappa, c):
-    """Absorb column c into the carry, with its lower legs open; x and y stand behind it."""
-    spins, _, tables, _, above, _ = place
-    column = shifted(legs, c * N_LEGS)
-    site = shifted(tables, column[UPPER + SITE] + spins[c] * size_of_site(column))
-    x, y, top = shifted(carry, room), shifted(carry, 2 * room), shifted(above, column[ABOVE])
-    carried = legs[UPPER + LEFT]
-    before = column[ABOVE_LEFT] * column[UPPER + LEFT] * kappa
-    after = column[ABOVE_RIGHT] * column[UPPER + RIGHT] * column[UPPER + DOWN] * kappa
-    for a in range(carried):
-        part, into = shifted(carry, a * before), shifted(y, a * after)
-        opened(part, (x, into), site, site, top, column, kappa, False)
-    return y
-
-
-@helper
-def _sketched(place, row, envs, cuts, room):
-    """Right environments of boundary and row, closed with the sketch; the carry begins as 1."""
-    spins, _, _, tables, above, sketch = place
-    legs, n_cols, carried = pointer(row.legs, 0), row.legs.shape[0], row.legs[0, UPPER + LEFT]
-    env = shifted(envs, cuts[n_cols])
-    identity(env, carried)
-    scratch = shifted(env, room), shifted(env, 2 * room)
-    for c in range(n_cols - 1, 0, -1):
-        column, out = shifted(legs, c * N_LEGS), shifted(envs, cuts[c])
-        site = shifted(tables, column[UPPER + SITE] + spins[c] * size_of_site(column))
-        top, bottom = shifted(above, column[ABOVE]), column[BELOW_RIGHT]
-        sizes = size_of(column, False), size_of(column, True)
-        for a in range(carried):
-            part = shifted(env, a * sizes[0])
-            held = opened(part, scratch, site, site, top, column, bottom, True)
-            close(held, shifted(out, a * sizes[1]), shifted(sketch, column[BELOW]), column, True)
-        if c % row.rescaled == 0:
-            rescale(out, carried * sizes[1])
-        env = out
-
-
-@helper
-def _copy(source, target, size):
-    for i in range(size):
-        target[i] = source[i]
+    legs, carried, least = (
+        pointer(row.legs, 0),
+        row.legs[0, UPPER + LEFT],
+        least_cut(row, chi, bonds),
+    )
+    for i in range(n_lanes):
+        log_scale[i] = 0
+        envs, owner = shifted(work, i * lane_size), owners[first + i]
+        place, there = placed(row, configs, first + i, owner), shifted(held[0], owner * held[1])
+        sketched(place, row, envs, pointer(cuts, 0), room, there, held[2], least)
+    for c in range(n_cols):
+        column, kappa, rank = shifted(legs, c * N_LEGS), bonds[c], bonds[c + 1]
+        m = column[UPPER + DOWN] * kappa
+        k = carried * column[ABOVE_RIGHT] * column[UPPER + RIGHT]
+        last, fits, n = c == n_cols - 1, k <= chi, column[BELOW_RIGHT]
+        cut = not last and m > min(chi, k)
+        for i in range(n_lanes):
+            envs, owner = shifted(work, i * lane_size), owners[first + i]
+            place = placed(row, configs, first + i, owner)
+            y = carried_on(place, legs, shifted(envs, carries), room, kappa, c)
+            z = shifted(envs, zs)
+            if cut and fits:
+                for j in range(m):
+                    for l in range(k):
+                        z[j * k + l] = y[l * m + j]
+            elif cut:
+                right = envs if c + 1 < held[2] else shifted(held[0], owner * held[1])
+                product(y, shifted(right, cuts[c + 1]), z, 1, m, n, n, m, n, k)
+        if cut:
+            enter(a, shifted(work, zs), lane_size, k if fits else n, m, rank, p)
+            factor(a, taus, m, rank, p)
+            form(a, taus, m, rank, p)
+            if n_lanes == wide:
+                leave(a, shifted(numbers, at), size, m, rank, p)
+        for i in range(n_lanes):
+            envs, q = shifted(work, i * lane_size), shifted(numbers, i * size + at)
+            carry, y = shifted(envs, carries), shifted(envs, ys)
+            if last:
+                for j in range(1, carried):  # where a ring closes
+                    for l in range(m):
+                        y[l] += y[j * (carried + 1) * m + l]
+                log_scale[i] += rescale(y, m)
+                copy(y, q, m)
+            elif cut:
+                if n_lanes < wide:
+                    leave_one(a, i, q, m, rank, p)
+                q = conjugated(q, shifted(envs, zs), m * rank)
+                product(y, q, carry, m, 1, rank, rank, k, rank, m)
+            else:  # keep every row of y
+                identity(q, m)
+                copy(y, carry, k * m)
+            if c % row.rescaled == row.rescaled - 1 and not last:
+                log_scale[i] += rescale(carry, k * rank)
+        at += m * rank
