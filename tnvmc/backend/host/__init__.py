@@ -17,7 +17,7 @@ from tnvmc.backend.process import launched
 def log_compilation(dtype: str) -> None:
     """Log, on the first rank, that kernels of a PEPS are compiled for a type of numbers."""
     if not launched()[0]:
-        told = "compiling kernels for %s, once for this version: 20 to 40 s"
+        told = "compiling kernels for %s, once for this version: 10 to 20 s"
         logging.getLogger("tnvmc").warning(told, dtype)
 
 

@@ -167,13 +167,9 @@ def closed(environment, site, legs):
     return total
 
 
+@chosen
 def overlap(left, right, size):
     """Give the sum of products of two environments, inside compiled functions."""
-    raise NotImplementedError("for compiled functions only")
-
-
-@chosen(overlap)
-def _overlap(left, right, size):
     return _of_pairs if left.dtype in types.complex_domain else _of_reals
 
 

@@ -133,21 +133,13 @@ def _reflector_of_pairs(a, m, width, j, per):
     return subtract(filled(a, 0.0), divide(pivot, nonzero(size)))
 
 
+@chosen
 def _reflect(a, m, width, j, k, tau, skipped, per):
-    raise NotImplementedError("for compiled functions only")
-
-
-@chosen(_reflect)
-def _reflect_numbers(a, m, width, j, k, tau, skipped, per):
     return _reflect_reals if per.literal_value == 1 else _reflect_pairs
 
 
+@chosen
 def _reflector(a, m, width, j, per):
-    raise NotImplementedError("for compiled functions only")
-
-
-@chosen(_reflector)
-def _reflector_of_numbers(a, m, width, j, per):
     return _reflector_of_reals if per.literal_value == 1 else _reflector_of_pairs
 
 
@@ -229,13 +221,9 @@ def leave_one(a, lane, matrix, m, n, p):
             kept[p * i * n + j] = a[(i * width + j) * wide + lane]
 
 
+@chosen
 def conjugated(given, room, size):
     """Give complex conjugates of numbers, in `room`; reals stay where they are."""
-    raise NotImplementedError("for compiled functions only")
-
-
-@chosen(conjugated)
-def _conjugated(given, room, size):
     return _of_pairs if given.dtype in types.complex_domain else _of_reals
 
 

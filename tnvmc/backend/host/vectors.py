@@ -21,6 +21,7 @@ from numba import types
 from numba.core import cgutils
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import PassManager
 from numba.extending import intrinsic, models, overload, register_model
 
 BYTES = 64 if llvmlite.binding.get_host_cpu_features().get("avx512f") else 32
@@ -54,6 +55,13 @@ class _Inlined(JITCodeLibrary):
         return 0
 
 
+_NOT_USED = {
+    "with_lifting", "inline_closure_likes", "dead_branch_prune", "inline_inlinables",
+    "inline_overloads", "nopython_rewrites", "ir_legalization",
+}  # fmt: skip
+"""Passes for what helpers do not hold: functions within them, expressions of whole arrays."""
+
+
 class _InlinedCompiler(CompilerBase):
     """Numba's compiler for what is called by kernels alone."""
 
@@ -61,7 +69,11 @@ class _InlinedCompiler(CompilerBase):
         state = self.state
         state.flags.no_cpython_wrapper = state.flags.no_cfunc_wrapper = True
         state.library = _Inlined(state.targetctx.codegen(), state.func_id.func_qualname)
-        return [DefaultPassBuilder.define_nopython_pipeline(state)]
+        whole = DefaultPassBuilder.define_nopython_pipeline(state)
+        manager = PassManager("helper")
+        manager.passes = [each for each in whole.passes if each[0].name() not in _NOT_USED]
+        manager.finalize()
+        return [manager]
 
 
 class KernelCompiler(Compiler):
@@ -72,14 +84,13 @@ class KernelCompiler(Compiler):
         self.state.library = codegen.create_library(func.__qualname__)
         self.state.library.enable_object_caching()
         codegen.create_library = partial(_Inlined, codegen)  # Numba compiles one at a time
-        collects = gc.isenabled()
-        gc.disable()  # a tenth of the time, for nothing
+        begin = gc.enable if gc.isenabled() else gc.disable
+        gc.disable()  # it takes a tenth of the time
         try:
             return super().compile_extra(func)
         finally:
             del codegen.create_library
-            if collects:
-                gc.enable()
+            begin()
 
 
 _OPTIONS: Any = {"error_model": "numpy", "pipeline_class": _InlinedCompiler}
@@ -89,8 +100,8 @@ helper = numba.njit(**_OPTIONS)
 
 
 def chosen(function: Any) -> Any:
-    """Decorate what gives the body of a helper, by the types of its arguments."""
-    return overload(function, jit_options=_OPTIONS, prefer_literal=True)
+    """Decorate a helper that gives its body by the types of its arguments."""
+    return overload(function, jit_options=_OPTIONS, prefer_literal=True)(function)
 
 
 class Vector(types.Type):
