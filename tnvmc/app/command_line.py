@@ -19,12 +19,19 @@ from tnvmc.backend.progress import OutputLost
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 
 FORMAT = warnings.formatwarning
+_TOLD: set[str] = set()
+"""Warnings of this command."""
 
 
 def warning_line(message: Warning | str, category: type[Warning], *place: Any, **line: Any) -> str:
-    """Tell what Python would be warned of in one line; other warnings as ever."""
-    ours = category.__module__.startswith("tnvmc.")
-    return f"tnvmc: {message}\n" if ours else FORMAT(message, category, *place, **line)
+    """Tell what Python would be warned of in one line, once; other warnings as ever."""
+    if not category.__module__.startswith("tnvmc."):
+        return FORMAT(message, category, *place, **line)
+    told = f"tnvmc: {message}\n"
+    if told in _TOLD:
+        return ""
+    _TOLD.add(told)
+    return told
 
 
 def open_streams() -> None:
@@ -183,6 +190,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         options = _parsed(sys.argv[1:] if arguments is None else list(arguments))
         warnings.formatwarning = warning_line
+        _TOLD.clear()
         try:
             status = options.command(options) or 0
             sys.stdout.flush()

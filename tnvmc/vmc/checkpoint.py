@@ -214,7 +214,8 @@ def _check_rule(path: Path, stored: Any, wanted: Any) -> None:
     """Raise `StateFileError` where another rule wrote what the optimizer carries, if anything."""
     if stored != wanted:
         raise StateFileError(
-            f"{path}: written with another optimizer, {stored} (now {wanted}); {_NEW_RUN}"
+            f"{path}: written with another optimizer or kind of learning rate, {stored} (now "
+            f"{wanted}); {_NEW_RUN}"
         )
 
 
