@@ -71,18 +71,15 @@ def initial_parameters(
     return _from_file(inner_state(ansatz), Path(kind), seed)
 
 
-def has_several_starts(ansatz: Ansatz) -> bool:
-    """Tell whether `starts_to_try` has more than one: those of a PEPS."""
-    return type(inner_state(ansatz)) is PEPS
-
-
 def starts_to_try(ansatz: Ansatz, operator: Operator, seed: int, first: Array) -> dict[str, Array]:
     """Give theta (P,) of the starts of a PEPS by name, `first` at first.
 
     Those are simple update, and the short one with `init_noise` = `START_NOISE`; random tensors and
     a product state take more steps than a trial has.  Of shared tensors all, with noise of their
-    own.
+    own.  Nothing of any state but a PEPS.
     """
+    if type(inner_state(ansatz)) is not PEPS:
+        return {}
     kinds, xp = ansatz.starts, array_namespace(first)
     if kinds[0] == "simple_update":
         short = initial_parameters(ansatz, operator, seed, "short_update")

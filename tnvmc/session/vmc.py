@@ -12,7 +12,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from tnvmc.ansatz.initial import has_several_starts, initial_parameters, starts_to_try
+from tnvmc.ansatz.initial import initial_parameters, starts_to_try
 from tnvmc.ansatz.protocol import Ansatz, Targets
 from tnvmc.backend.arguments import as_path, whole
 from tnvmc.backend.device import namespace_of
@@ -246,18 +246,18 @@ class VMC:
 
         Cost: about that of ten steps; see `tnvmc.vmc.trial`.
         """
-        lone = self.method.orthogonal_to or not has_several_starts(self.ansatz)
-        if not steps or self.state.step or self._trial[0] or lone:
-            return
-        if steps < LEAST_STEPS:
-            values = {"start": self.ansatz.starts[0], "least": LEAST_STEPS}
-            self._trial = (Diagnostic("start_not_compared", "open", values),), 0.0
+        if not steps or self.state.step or self._trial[0] or self.method.orthogonal_to:
             return
         began = perf_counter()
         problem, here = self.problem, self.state.here
         thetas = starts_to_try(
             self.ansatz, in_sector(self.operator, problem.magnetisation), problem.seed, here.theta
         )
+        if steps < LEAST_STEPS and len(thetas) > 1:
+            values = {"start": self.ansatz.starts[0], "least": LEAST_STEPS}
+            self._trial = (Diagnostic("start_not_compared", "open", values),), 0.0
+        if steps < LEAST_STEPS or len(thetas) < 2:
+            return
         theta, found = best_start(self.method, self.state, thetas)
         if theta is not here.theta:
             here = Iterate(theta, here.configs, self.method.rule.init(theta))
