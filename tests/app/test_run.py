@@ -142,5 +142,5 @@ def test_a_warning_is_told_once_for_each_command() -> None:
     told = command_line.warning_line(ArgumentWarning("twice"), ArgumentWarning)
     again = command_line.warning_line(ArgumentWarning("twice"), ArgumentWarning)
     assert told.count("\n") == 1 and again == ""
-    assert main(["examples"]) == 0
+    assert main(["settings"]) == 0
     assert command_line.warning_line(ArgumentWarning("twice"), ArgumentWarning) == told

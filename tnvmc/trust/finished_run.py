@@ -21,6 +21,12 @@ Json = Mapping[str, Any]
 DOUBTS = {"walkers_disagree", "few_walkers", "heavy_tail", "few_effective_samples"}
 """Codes of a measurement whose samples may be worth less than they look."""
 
+OF_MEASUREMENT = DOUBTS | {
+    "above_reference", "below_reference", "closure_spread_large", "energy_without_error",
+    "few_configurations", "measured_energy_not_finite",
+}  # fmt: skip
+"""Codes of a measurement that results of earlier versions hold with their convergence alone."""
+
 APART = 4.0
 """Errors of both, that a sampled energy may lie off: chance does it once in 16 000 times."""
 
