@@ -15,6 +15,7 @@ from tnvmc import PEPS, heisenberg, kagome, square
 from tnvmc.backend.process import Ranks, using_ranks
 from tnvmc.report.console import (
     RunConsole,
+    after_steps,
     embedding_text,
     headline,
     nothing_to_do,
@@ -115,6 +116,23 @@ def test_the_headline_counts_what_sharing_leaves() -> None:
         "tensors shared by 8 symmetries, 462 parameters (3528 without sharing) from the best of its starts"
         in headline(shared, operator, 462, counted)
     )
+
+
+@pytest.mark.parametrize(
+    ("changed", "steps"),
+    [({}, "2 steps"), ({"learning_rate": 0.1}, "1 step"), ({"steps": 4}, "1 step")],
+)
+def test_the_header_says_what_follows_the_steps(changed: dict[str, Any], steps: str) -> None:
+    given = {
+        "lattice": {"shape": [4, 4]},
+        "hamiltonian": {"model": "heisenberg"},
+        "ansatz": {"D": 2},
+        "optimizer": changed,
+        "measure": {"n_samples": 640},
+    }
+    (told,) = after_steps(complete(validate(given)))
+    assert f" {steps} " in told and " 640 samples" in told
+    assert after_steps(complete(validate(given | {"optimizer": {"steps": 0}}))) == []
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tnvmc import PEPS, SR, SRC, VMC, Enumerate, Sampler, heisenberg, square, tfim
-from tnvmc.estimate.statistics import Estimate
 from tnvmc.vmc.controllers import MeanOfIterates
-from tnvmc.vmc.measured_iterate import FEWEST, _is_better, measured_iterate, samples_of_comparison
+from tnvmc.vmc.measured_iterate import ENOUGH, FEWEST, _error_between, measured_iterate
+from tnvmc.vmc.observation import Reweighted, observe
 
 LATTICE = square(2, 3)
 
@@ -63,45 +64,44 @@ def test_the_lowest_is_measured(point: str, taken: str, told: list[str]) -> None
     assert [d.code for d in diagnostics] == told
 
 
-@pytest.mark.parametrize(
-    ("of_a_step", "compared"), [(256, 1024), (1024, 4096), (1500, 3000), (3000, 3000), (8192, 8192)]
-)
-def test_samples_of_a_comparison(of_a_step: int, compared: int) -> None:
-    assert samples_of_comparison(of_a_step) == compared
-
-
-def test_a_mean_that_is_lower_by_noise_alone_is_not_measured() -> None:
-    """From its last parameters, which are all but an eigenstate, a mean of ones about them is
-    farther off.
-    """
-    last = Estimate(-3.12938607, 9e-8, 1e-11, 0.5, 1.0, 4096)
-    noisy = Estimate(-3.12943, 1.3e-4, 1.4e-6, 0.5, 1.0, 4096)
-    assert not _is_better(noisy, last)
-    assert _is_better(replace(noisy, variance=1e-11), last)
-    assert not _is_better(replace(last, mean=-3.1, variance=1e-12), last)
-    assert not _is_better(None, last)
-    assert _is_better(noisy, None)
-
-
-@pytest.mark.parametrize(
-    ("mean", "variance", "better"),
-    [
-        (
-            -2.005,
-            0.3,
-            False,
-        ),  # of Rydberg atoms: the energy of this mean was twice as far from the exact one
-        (-1.995, 0.1, True),
-        (-2.1, 0.3, True),
-        (-2.1, 0.5, False),
-        (-1.9, 0.1, False),
-    ],
-)
-def test_the_variance_decides_where_energies_agree(
-    mean: float, variance: float, better: bool
+def test_the_mean_is_compared_by_the_samples_that_judged_the_last_update(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    last = Estimate(-2.0, 0.01, 0.2, 0.5, 1.0, 1024)
-    assert _is_better(replace(last, mean=mean, variance=variance), last) is better
+    """Draws of their own took as long as ten steps, and left the difference less certain."""
+    ansatz = PEPS(LATTICE, 2, scheme=SRC(4))
+    sampler = Sampler(128, ENOUGH, threads=1)
+    vmc = VMC(heisenberg(LATTICE), ansatz, sampler, learning_rate="auto")
+    for _ in range(FEWEST):
+        vmc.step()
+    drawn: list[int] = []
+    draw = Sampler.draw
+
+    def counted(self: Sampler, *args: Any) -> Any:
+        drawn.append(self.n_walkers * (self.n_burn + self.n_draws))
+        return draw(self, *args)
+
+    monkeypatch.setattr(Sampler, "draw", counted)
+    measured_iterate(vmc.method, vmc.state)
+    assert drawn[0] == 5 * 128  # as a step
+    assert sum(drawn[1:]) <= 5 * 128  # the first parameters, by a few walkers
+    assert len(drawn) == 2
+
+
+def test_a_difference_is_known_better_than_its_parts() -> None:
+    vmc = automatic()
+    for _ in range(3):
+        vmc.step()
+    here = vmc.state.here
+    near = replace(here, theta=here.theta + 1e-3)
+    seen = observe(vmc.problem, vmc.method.sampler, here, 1, jacobian=False)
+    other = observe(vmc.problem, Reweighted(seen.snapshot, seen.info), near, 1, jacobian=False)
+    exact = [
+        observe(vmc.problem, Enumerate(threads=1), each, 1, jacobian=False).cost.mean
+        for each in (here, near)
+    ]
+    error = _error_between(other, seen)
+    assert error < 0.2 * min(seen.cost.error, other.cost.error)
+    assert abs(other.cost.mean - seen.cost.mean - (exact[1] - exact[0])) < 4 * error
 
 
 def test_few_steps_have_no_mean() -> None:

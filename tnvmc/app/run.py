@@ -15,7 +15,14 @@ from tnvmc.app.recording import Recorder, draw_energy, reference_of
 from tnvmc.app.stages import StagedRun, lower_states, plan_of
 from tnvmc.backend.process import in_use, launched
 from tnvmc.backend.progress import uninterrupted
-from tnvmc.report.console import RunConsole, embedding_text, headline, nothing_to_do, stage_line
+from tnvmc.report.console import (
+    RunConsole,
+    after_steps,
+    embedding_text,
+    headline,
+    nothing_to_do,
+    stage_line,
+)
 from tnvmc.report.live import told_in_logs, working
 from tnvmc.settings.build import build_ansatz, build_sampler, chi_to_measure
 from tnvmc.settings.config import Settings, build_operator
@@ -193,6 +200,7 @@ def _set_up(
     ansatz = build_ansatz(settings, operator)
     check_memory(settings, ansatz.n_params, operator.local_dim)
     told = [headline(settings, operator, ansatz.n_params, shared_counts(ansatz))]
+    told += after_steps(settings)
     state = settings.ansatz.leading
     on_grid = state.kind == "peps" and operator.lattice.shape[0] > 1
     if on_grid and (embedded := embedding_text(operator, state.bonds)):

@@ -265,6 +265,18 @@ def weighted_estimate(values: Array, weight: Array, n_walkers: int = 1) -> Estim
     return replace(estimate(linear), mean=mean, variance=variance)
 
 
+def pull(values: Array, weight: Array | None) -> np.ndarray:
+    """Give each sample's pull (M,) on the mean of weighted values: w (x - mean) / <w>.
+
+    Their scatter is that of the mean; what two sets of values and weights of the same samples share
+    cancels in the difference of the pulls.
+    """
+    x = np.real(to_host(values)).ravel().astype(np.float64)
+    w = np.ones(x.size) if weight is None else _shares(to_host(weight).ravel(), x.size) * x.size
+    x = np.where(w > 0, x, x[w.argmax()])
+    return np.asarray(w * (x - np.average(x, weights=w)))
+
+
 def effective_samples(weight: Array) -> float:
     """(sum w)^2 / sum w^2 (Kish): how many equal weights would be worth these; M for equal ones.
 

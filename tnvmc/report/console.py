@@ -29,6 +29,7 @@ from tnvmc.settings.config import Settings
 from tnvmc.settings.stages import stages_of
 from tnvmc.shown import duration, fixed, line, sentence, with_error
 from tnvmc.trust.finished_run import diagnostics_of, to_heed, verdict
+from tnvmc.vmc.measured_iterate import ENOUGH, FEWEST, steps_of_choice
 from tnvmc.vmc.results import StepRecord
 
 _PLAIN_LINES = 20
@@ -174,6 +175,20 @@ def headline(
         + ("" if settings.run.device == "cpu" else f"; {describe(settings.run.device)}")
         + (f"; {in_use().size} ranks" if in_use().size > 1 else "")
     )
+
+
+def after_steps(settings: Settings) -> list[str]:
+    """Say what follows the steps, and how long choosing what is measured takes beside them."""
+    own = stages_of(settings)[-1].settings
+    sampler, steps = own.sampler, 1.0
+    if own.sampler_kind != "metropolis" or not own.optimizer.steps:
+        return []
+    if own.optimizer.learning_rate == "auto" and own.optimizer.steps >= FEWEST:
+        given = ENOUGH if sampler.n_samples == "auto" else sampler.n_samples
+        steps = steps_of_choice(sampler.n_walkers, given)
+    choice = f"{steps:.0f} steps" if round(steps) > 1 else "1 step"
+    more = f"{own.measure.n_samples} samples to measure them"
+    return [f"after the steps: the time of {choice} to choose parameters, {more}"]
 
 
 def stage_line(record: Mapping[str, Any], n_sites: int) -> str:

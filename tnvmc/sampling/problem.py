@@ -81,6 +81,9 @@ class SampleInfo:
 class Drawing(ABC):
     """One draw of samples."""
 
+    threads: int | None
+    """Workers side by side; None for all cores.  Results do not depend on it."""
+
     @abstractmethod
     def draw(
         self, problem: Problem, point: Point, stream: int, jacobian: bool = True
@@ -110,8 +113,6 @@ class Samples(Drawing):
     n_samples: Any
     """Samples of one draw, before they are made a whole number for each walker; None for an
     enumeration."""
-    threads: int | None
-    """Workers side by side; None for all cores.  Results do not depend on it."""
     magnetisation: int | None = None
     """Twice the total Sz of its sector; None: that of the problem."""
 
@@ -127,13 +128,18 @@ class Samples(Drawing):
         """Warn, under this name, where more samples are drawn than asked for; here they are not."""
 
     def for_measurement(
-        self, n_samples: int | None = None, n_burn: int | None = None, n_thin: int | None = None
+        self,
+        n_samples: int | None = None,
+        n_burn: int | None = None,
+        n_thin: int | None = None,
+        n_walkers: int | None = None,
     ) -> Self:
         """The same sampler for a measurement of |psi|^2, with other numbers where they are given.
 
         Samplers without these settings ignore them.
         """
         asked = {"n_samples": n_samples, "n_burn": n_burn, "n_thin": n_thin, "power": 1.0}
+        asked["n_walkers"] = n_walkers
         own: Any = self
         known = {field.name for field in fields(own)}
         given = {k: v for k, v in asked.items() if v is not None and k in known}

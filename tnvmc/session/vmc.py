@@ -173,7 +173,7 @@ class VMC:
         """Give the parameters (P,) that `measure`, `expect` and `converge` evaluate, read-only.
 
         `theta`, those before a bad last update, or with learning_rate="auto" the mean of the
-        iterates or the first ones (`vmc.measured_iterate`).  Cost: up to five draws.
+        iterates or the first ones (`vmc.measured_iterate`).  Cost: about two steps.
         """
         return read_only(measured_iterate(self.method, self.state)[0].theta)
 

@@ -7,13 +7,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from tnvmc.backend import progress
+from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.estimate.statistics import Estimate
+from tnvmc.estimate.statistics import effective_samples, estimate, pull
 from tnvmc.sampling import streams
+from tnvmc.sampling.problem import FEWEST_WALKERS, Drawing
 from tnvmc.vmc.controllers import MeanOfIterates
 from tnvmc.vmc.core import Iterate, Method, State, controlled
-from tnvmc.vmc.observation import observe
+from tnvmc.vmc.observation import Observation, Reweighted, observe
 from tnvmc.vmc.step import draw_and_judge
 
 Array = Any
@@ -28,28 +32,21 @@ FEWEST = 8
 BURN = 10
 """Sweeps before the first draw of a measurement, by walkers that have moved with the steps."""
 
-TIMES = 4
-"""Samples of each energy that is compared, over those of a step, up to `ENOUGH`: mean and last
-differ by little, the first by much, so that it gets as many only where those of a step do not
-settle it."""
+ENOUGH = 512
+"""Samples by which the last parameters are compared with others, at least: those of a step where it
+has as many."""
 
-ENOUGH = 4096
-"""Samples by which variances, which decide where energies agree, are known to some per cent.  Four
-times those of a step took longer than the measurement itself at D = 5 and 6."""
+WORTH = 0.25
+"""Part of the effective samples that is left of them with the weights of the mean, at least; below
+it the mean has samples of its own."""
 
-AT_LEAST = 1024
-"""Samples of each energy that is compared, however few a step has: four times eight would take any
-of the three for any other.
-"""
+FEW = 4
+"""The first parameters are looked at by a part of the walkers, 1 / FEW, which nearly always shows
+that they are far above."""
 
-SCATTER = 2.0
-"""Largest variance of the mean of the iterates, over that of the last ones: above it an energy that
-seems lower is noise.
-"""
-
-FIRST_BY = 2.0
-"""Errors by which the first parameters have to be lower than what the steps made: one is chance in
-one run of six, and would throw the steps away."""
+BY = 2.0
+"""Errors of the difference by which the mean or the first parameters have to be lower: one is
+chance in one run of six, and after some tens of steps the mean is mostly the worse one."""
 
 
 def measured_iterate(method: Method, state: State) -> tuple[Iterate, Diagnostics]:
@@ -57,100 +54,124 @@ def measured_iterate(method: Method, state: State) -> tuple[Iterate, Diagnostics
 
     The last update is judged as the next step would judge it: by the same draw and the same guard.
     Where that step would undo it, the point before it is taken (measured_before_last_update). With
-    a learning rate that follows the steps its energy is then compared with that of the mean of the
-    iterates, which is taken where it is better (measured_mean; see `_is_better`), and with that of
-    the first parameters, which are taken where theirs is more than two errors lower
-    (measured_first: the steps have led nowhere).  Cost: draws without log-derivatives, two of the
-    samples of a step and two of `TIMES` as many (of `AT_LEAST`, or of the multiple that is not
-    above `ENOUGH`), and one more of these where the first parameters are not two errors higher;
-    only the first one before `FEWEST` steps.
+    a learning rate that follows the steps the same samples, with other weights, give the energy of
+    the mean of the iterates.  It is taken where that is more than two errors of the difference
+    lower (measured_mean, docs/decisions/034-mean-or-last.md), and so are the first parameters
+    (measured_first: the steps have led nowhere).  None of these samples is measured afterwards.
+
+    Cost: a draw of a step without log-derivatives, and from `FEWEST` steps on a measurement of its
+    samples without a sweep and sweeps of a part of the walkers: the time of two steps.  A draw more
+    for each energy that this does not settle.
     """
     method = controlled(method, state)
-    point, reasons = _before_a_bad_update(method, state)
-    mean = state.controller(MeanOfIterates)
-    if mean is None or mean.count < FEWEST:
+    point, seen, reasons = _judged(method, state)
+    iterates = state.controller(MeanOfIterates)
+    if iterates is None or iterates.count < FEWEST:
         return point, reasons
-    return _best(method, mean, point, reasons)
+    progress.begin("iterates")
+    if seen is None or (method.sampler.n_samples or ENOUGH) < ENOUGH:
+        seen = _looked_at(method, point, 0)  # by walkers that the steps have left here
+    return _best(method, iterates, point, seen, reasons)
 
 
-def _before_a_bad_update(method: Method, state: State) -> tuple[Iterate, Diagnostics]:
+def steps_of_choice(n_walkers: int, n_samples: int) -> float:
+    """The time of `measured_iterate`, in steps of so many samples, where no energy is in doubt."""
+    draws = -(-n_samples // n_walkers)
+    more = -(-ENOUGH // n_samples) if n_samples < ENOUGH else 0
+    return 1.5 + more * 1.5 + (BURN + draws) / FEW / (1 + draws)
+
+
+def _judged(method: Method, state: State) -> tuple[Iterate, Observation | None, Diagnostics]:
+    """The point that the next step would go on from, and its samples where there are any."""
     if state.before_update is None:
-        return state.here, ()
+        return state.here, None, ()
     progress.begin("last_update")
-    _, objection = draw_and_judge(method, state, jacobian=False)
+    seen, objection = draw_and_judge(method, state, jacobian=False)
     if objection is None:
-        return state.here, ()
+        return state.here, seen, ()
     because = {"because": objection.code, **objection.values}
-    return state.before_update, (Diagnostic("measured_before_last_update", "warning", because),)
+    told = Diagnostic("measured_before_last_update", "warning", because)
+    return state.before_update, None, (told,)
 
 
 def _best(
-    method: Method, iterates: MeanOfIterates, last: Iterate, reasons: Diagnostics
+    method: Method,
+    iterates: MeanOfIterates,
+    last: Iterate,
+    of_last: Observation | None,
+    reasons: Diagnostics,
 ) -> tuple[Iterate, Diagnostics]:
-    points = [last, replace(last, theta=iterates.mean), replace(last, theta=iterates.first)]
-    of_last, of_mean = (_energy(method, points[i], i, thorough=True) for i in range(2))
-    of_first = _energy(method, points[2], 2, thorough=False)
-    best, found = (points[1], of_mean) if _is_better(of_mean, of_last) else (last, of_last)
-    if not _lower(found, of_first, FIRST_BY):
-        of_first = _energy(method, points[2], 3, thorough=True)
-    if _lower(of_first, found, FIRST_BY):
-        return points[2], (Diagnostic("measured_first", "warning", _compared(of_first, found)),)
+    mean, first = (replace(last, theta=each) for each in (iterates.mean, iterates.first))
+    of_mean = _of_mean(method, mean, of_last)
+    best, found, left = last, of_last, of_mean
+    if _lower(of_mean, of_last):
+        best, found, left = mean, of_mean, of_last
+    of_first = _looked_at(method, first, 2, few=True)
+    if not _lower(found, of_first):
+        of_first = _looked_at(method, first, 3)
+    if _lower(of_first, found):
+        return first, (Diagnostic("measured_first", "warning", _compared(of_first, found)),)
     if best is last:
         return last, reasons
-    return best, (Diagnostic("measured_mean", "good", _compared(of_mean, of_last)),)
+    return best, (Diagnostic("measured_mean", "good", _compared(found, left)),)
 
 
-def samples_of_comparison(n_samples: int) -> int:
-    """The samples of each energy that is compared, where a step has so many: a multiple of them, as
-    walkers need it.
-    """
-    return n_samples * max(1, min(TIMES, ENOUGH // n_samples), -(-AT_LEAST // n_samples))
+def _of_mean(method: Method, mean: Iterate, of_last: Observation | None) -> Observation | None:
+    """The mean by the samples of the last parameters, or by its own where it is too far off."""
+    if of_last is not None and not of_last.info.exact:
+        own = of_last.snapshot.weight
+        again = Reweighted(of_last.snapshot, of_last.info, method.sampler.threads)
+        seen = _observed(method, again, mean, 1)
+        worth = len(of_last.local) if own is None else effective_samples(own)
+        if seen is not None and effective_samples(seen.snapshot.weight) >= WORTH * worth:
+            return seen
+    return _looked_at(method, mean, 1)
 
 
-def _energy(method: Method, point: Iterate, number: int, thorough: bool) -> Estimate | None:
-    """The energy of a point, by the samples of a step or of a comparison; None where psi fails
-    there.
-    """
-    n_samples = getattr(method.sampler, "n_samples", None)  # an enumeration has none
-    if n_samples is not None and thorough:
-        n_samples = samples_of_comparison(n_samples)
-    progress.begin("iterates")
-    sampler = method.sampler.for_measurement(n_samples, BURN)
+def _looked_at(
+    method: Method, point: Iterate, number: int, few: bool = False
+) -> Observation | None:
+    """Samples of a step at a point, `ENOUGH` at least, or a few; None where psi fails there."""
+    sampler, n_walkers = method.sampler, method.sampler.n_walkers
+    n = min(n_walkers, max(FEWEST_WALKERS, n_walkers // FEW)) if few else n_walkers
+    n_samples = sampler.n_samples  # an enumeration has none
+    if n_samples is not None:
+        n_samples = n_samples * n // n_walkers if few else n_samples * -(-ENOUGH // n_samples)
+    sampler = sampler.for_measurement(n_samples, BURN if number else None, n_walkers=n)
+    point = replace(point, configs=point.configs[:n, :])
+    return _observed(method, sampler, point, number)
+
+
+def _observed(method: Method, sampler: Drawing, point: Iterate, number: int) -> Observation | None:
+    number += streams.CHOICE
     try:
-        seen = observe(
-            method.problem, sampler, point, streams.CHOICE + number, False, method.orthogonal_to
-        )
+        seen = observe(method.problem, sampler, point, number, False, method.orthogonal_to)
     except ValueError:  # psi vanishes, or a decomposition failed
         return None
-    return seen.cost if math.isfinite(seen.cost.mean) else None
+    return seen if math.isfinite(seen.cost.mean) else None
 
 
-def _is_better(mean: Estimate | None, last: Estimate | None) -> bool:
-    """Whether the mean of the iterates is to be taken: of the lower energy, or of the lower
-    variance where energies agree.
-
-    Their energies differ by less than the noise of as many samples as are worth it, while near an
-    eigenstate E - E_0 and the variance fall together, and the variance is known to some per cent
-    (docs/decisions/034-mean-or-last.md).
-    """
-    if mean is None or last is None:
-        return mean is not None
-    if abs(mean.mean - last.mean) <= math.hypot(mean.error, last.error):
-        return bool(mean.variance <= last.variance)
-    return bool(mean.mean < last.mean and mean.variance <= SCATTER * last.variance)
-
-
-def _lower(one: Estimate | None, other: Estimate | None, by: float) -> bool:
-    """Whether one energy lies more than so many errors of the two below another."""
+def _lower(one: Observation | None, other: Observation | None) -> bool:
+    """Whether one energy lies more than `BY` errors of the difference below another."""
     if one is None or other is None:
         return one is not None
-    error = math.hypot(one.error, other.error)
-    return bool(other.mean - one.mean > by * error)
+    return bool(other.cost.mean - one.cost.mean > BY * _error_between(one, other))
 
 
-def _compared(taken: Estimate | None, left: Estimate | None) -> Mapping[str, Any]:
+def _error_between(one: Observation, other: Observation) -> float:
+    """The error of the difference of two energies, in which cancels what shared samples have in
+    common.
+    """
+    configs, others = (to_host(each.snapshot.configs) for each in (one, other))
+    if not np.array_equal(configs, others):
+        return math.hypot(one.cost.error, other.cost.error)
+    pulls = [pull(each.local_cost, each.snapshot.weight) for each in (one, other)]
+    return 0.0 if one.info.exact else estimate(pulls[0] - pulls[1], one.info.n_walkers).error
+
+
+def _compared(taken: Observation | None, left: Observation | None) -> Mapping[str, Any]:
     values = {}
     for name, found in (("taken", taken), ("left", left)):
-        values[name] = None if found is None else float(found.mean)
-        values[f"{name}_error"] = None if found is None else float(found.error)
+        values[name] = None if found is None else float(found.cost.mean)
+        values[f"{name}_error"] = None if found is None else float(found.cost.error)
     return values

@@ -12,7 +12,8 @@ from tnvmc.ansatz.protocol import Snapshot
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.estimate.observables import local_energy, off_diagonal_energy
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate_samples
-from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
+from tnvmc.sampling.problem import Drawing, Point, Problem, SampleInfo
+from tnvmc.sampling.workers import measure_configs
 from tnvmc.vmc.orthogonal import LowerState, Overlap, SampledState, penalties
 
 Array = Any
@@ -85,7 +86,7 @@ NOTHING_SEEN: dict[str, Any] = {
 
 def observe(
     problem: Problem,
-    sampler: Samples,
+    sampler: Drawing,
     point: Point,
     stream: int,
     jacobian: bool = True,
@@ -101,3 +102,35 @@ def observe(
     psi = SampledState(problem.ansatz, point.theta, snapshot, info, sampler.threads)
     penalty, overlaps = penalties(orthogonal_to, psi, stream)
     return replace(seen, penalty=penalty, overlaps=overlaps)
+
+
+@dataclass(frozen=True)
+class Reweighted(Drawing):
+    """Draws nothing: gives the samples of a draw elsewhere, with weights |psi here / psi there|^2.
+
+    What two points share in these samples cancels in the difference of their energies; the farther
+    apart they are, the fewer samples these are worth (`effective_samples`).
+    """
+
+    there: Snapshot
+    info: SampleInfo
+    threads: int | None = None
+
+    def draw(
+        self, problem: Problem, point: Point, stream: int = 0, jacobian: bool = True
+    ) -> tuple[Snapshot, Point, SampleInfo]:
+        """Measure at `point.theta` what was drawn elsewhere; the point is the one given.
+
+        Cost: one `start` and one measurement for each sample, no sweep.
+        """
+        own = self.there
+        snapshot = measure_configs(
+            problem.ansatz, point.theta, own.configs, problem.targets,
+            threads=self.threads, jacobian=jacobian,
+        )  # fmt: skip
+        xp = array_namespace(point.theta)
+        here, there = (xp.astype(each.amplitude.log_abs, xp.float64) for each in (snapshot, own))
+        log = here - there
+        weight = xp.exp(2.0 * (log - xp.max(log)))
+        weight = weight if own.weight is None else weight * own.weight
+        return replace(snapshot, weight=weight / xp.sum(weight)), point, self.info
