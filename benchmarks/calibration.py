@@ -24,6 +24,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,14 @@ from tnvmc.sampling.problem import SampleInfo
 from tnvmc.sampling.workers import join
 from tnvmc.vmc.measured_iterate import BURN
 from tnvmc.vmc.measurement import FRESH_BURN, in_parts
-from tnvmc.vmc.neighbours import SHARE, energy_with_neighbours, hidden, of_both, with_distance
+from tnvmc.vmc.neighbours import (
+    SHARE,
+    energy_with_neighbours,
+    hidden,
+    of_both,
+    with_distance,
+    within_drawn,
+)
 
 RESULTS = Path(__file__).parent / "results" / "calibration.json"
 CHUNK = 4096  # walkers at a time: a table is looked up for 64 no faster than for thousands
@@ -86,6 +94,8 @@ class Group:
     both: float | None = None  #: energy with neighbours, where few draws differ
     look: Group | None = None  #: fewer samples of a power of |psi|^2
     again: Group | None = None  #: as many as these, which take their place where `hidden` says so
+    configs: np.ndarray | None = None
+    widen: Callable[..., Estimate] | None = None  #: `within_drawn` of the state
 
     @property
     def n_walkers(self) -> int:
@@ -131,8 +141,10 @@ def of_estimate(group: Group) -> Judged:
     """Judge as a measurement of the energy or of an operator does."""
     found, look = estimated(group), group.look and estimated(group.look)
     if look is not None and group.again is not None and hidden(found, look):
-        group = group.again
+        every, group = (group, group.look, group.again), group.again
         found = of_both(estimated(group), look)
+        assert group.widen is not None
+        found = group.widen(found, draws=[each.configs for each in every if each is not None])
     effective = None if group.weight is None else effective_samples(group.weight)
     return _judged(found, group, effective)
 
@@ -302,14 +314,17 @@ class Case:
         x = np.concatenate(values).reshape(-1, method.sampler.n_walkers // per, per)
         w = None if every.weight is None else to_host(every.weight).reshape(x.shape)
         place = np.arange(x.size).reshape(x.shape)
-        found = []
+        found, widen = [], partial(within_drawn, problem=vmc.problem, theta=vmc.theta)
         for k in range(x.shape[1]):
             rows = place[:, k].ravel()
             changed, both = changed_part(every.configs[rows], per), None
             if operator is vmc.operator and changed is not None and changed < LEAST_CHANGED:
                 configs = every.configs[rows]
                 both = energy_with_neighbours(vmc.problem, vmc.theta, configs, len(rows))
-            group = Group(x[:, k], None if w is None else w[:, k], exact, changed, both)
+            group = Group(
+                x[:, k], None if w is None else w[:, k], exact, changed, both,
+                configs=every.configs[rows], widen=widen,
+            )  # fmt: skip
             found.append(group)
         return found, every
 

@@ -25,7 +25,7 @@ from tnvmc.estimate.observables import energy_terms
 from tnvmc.estimate.statistics import Estimate
 from tnvmc.sampling import streams
 from tnvmc.vmc.measurement import Total
-from tnvmc.vmc.neighbours import energy_with_neighbours, of_both, widened, with_rare
+from tnvmc.vmc.neighbours import energy_with_neighbours, of_both, widened, with_rare, within_drawn
 from tnvmc.vmc.observation import Observation, observe
 
 EASY = xxz(square(2, 3), Jz=5.0)
@@ -160,3 +160,25 @@ def test_a_measurement_in_parts_has_the_same_error() -> None:
     found = total.energy(vmc.method, vmc.state.here)
     assert found.error == pytest.approx(at_once.energy.error)
     assert found.error > drawn.energy.error
+
+
+def test_the_energy_of_all_that_was_drawn_lies_within_the_error() -> None:
+    """Where draws repeat each other; where none does, they are a small part of the weight."""
+    vmc = VMC(EASY, PEPS(EASY.lattice, 2, scheme=Exact()), Enumerate(threads=1, by_orbit=False))
+    every = seen(vmc)
+    configs, known = np.asarray(every.snapshot.configs), every.energy.mean
+    energy = replace(every.energy, mean=known + 1.0, error=1e-3)
+    widely = within_drawn(energy, vmc.problem, vmc.theta, [configs, configs])
+    assert 1.0 < widely.error < TOLD
+    assert within_drawn(energy, vmc.problem, vmc.theta, [configs, configs[:0]]) is energy
+
+
+def test_a_heavy_configuration_that_no_draw_had_is_within_the_error() -> None:
+    """The one with most of the weight is left out: its neighbours were drawn, and lead to it."""
+    vmc = VMC(EASY, PEPS(EASY.lattice, 2, scheme=Exact()), Enumerate(threads=1, by_orbit=False))
+    every = seen(vmc)
+    heaviest = int(np.argmax(np.asarray(every.snapshot.weight)))
+    configs = np.delete(np.asarray(every.snapshot.configs), heaviest, axis=0)
+    energy = replace(every.energy, mean=every.energy.mean + 1.0, error=1e-3)
+    found = within_drawn(energy, vmc.problem, vmc.theta, [configs, configs])
+    assert found.error == pytest.approx(1.1, rel=1e-6)

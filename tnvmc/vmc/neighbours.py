@@ -9,6 +9,7 @@ for them.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -46,6 +47,10 @@ _BURN = 10  # sweeps of direct draws from |psi|^2, to a power of it
 _HIDDEN = 0.25
 """Variance of the samples over that of the second look, below which it is measured again."""
 
+_ONCE = 0.15
+"""Part of the draws that no other draw repeats, up to which configurations that were drawn and
+their neighbours have nearly all of the weight."""
+
 
 def with_rare(seen: Observation, sampler: Samples) -> Observation:
     """Measure an energy again where samples of |psi|^2 do not show its variance.
@@ -68,7 +73,31 @@ def with_rare(seen: Observation, sampler: Samples) -> Observation:
     if not hidden(energy, look.energy):
         return seen
     again = observe(seen.problem, chains, look.point, streams.RARE + 1, jacobian=False)
-    return replace(again, energy=of_both(again.energy, look.energy))
+    drawn = [np.asarray(to_host(each.snapshot.configs)) for each in (seen, look, again)]
+    energy = of_both(again.energy, look.energy)
+    return replace(
+        again, energy=within_drawn(energy, seen.problem, again.point.theta, drawn, sampler.threads)
+    )
+
+
+def within_drawn(
+    energy: Estimate,
+    problem: Problem,
+    theta: Array,
+    draws: Sequence[np.ndarray],
+    threads: int | None = None,
+) -> Estimate:
+    """Widen the error of an energy by its distance from that of all draws and their neighbours.
+
+    A heavy one of rare configurations may still be missed, but seldom its neighbours.  Nothing is
+    done where more than `_ONCE` of the first draws, those of |psi|^2, are not repeated by any.
+    """
+    every = np.concatenate(draws)
+    _, place, counts = np.unique(_rows(every), return_inverse=True, return_counts=True)
+    if (counts[place[: len(draws[0])]] == 1).mean() > _ONCE or not math.isfinite(energy.mean):
+        return energy
+    both = energy_with_neighbours(problem, theta, every, energy.n_samples, threads)
+    return with_distance(energy, both)[0]
 
 
 def hidden(energy: Estimate, look: Estimate) -> bool:
@@ -170,10 +199,14 @@ def _neighbours(operator: Operator, known: np.ndarray, snapshot: Snapshot, most:
     every, log = np.concatenate(found), np.concatenate(logs)
     # The known ones are the heaviest here, so that the first of equal rows tells of them.
     order = np.argsort(-log, kind="stable")
-    # As one string of bytes a row: np.unique with axis=0 compares site by site, 15 times as slow.
-    rows = np.ascontiguousarray(every).view(f"V{every.itemsize * every.shape[1]}")[:, 0]
-    first = order[np.unique(rows[order], return_index=True)[1]]
+    first = order[np.unique(_rows(every)[order], return_index=True)[1]]
     unknown = first[np.isfinite(log[first])]
     kept = np.argsort(-log[unknown], kind="stable")[:most]
     heaviest: np.ndarray = every[unknown[np.sort(kept)]]
     return heaviest
+
+
+def _rows(configs: np.ndarray) -> np.ndarray:
+    """One string of bytes each: `np.unique` with axis=0 compares sites, 15 times as slow."""
+    every = np.ascontiguousarray(configs)
+    return every.view(f"V{every.itemsize * every.shape[1]}")[:, 0]
