@@ -28,6 +28,7 @@ from tnvmc.settings.config import Settings
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
 from tnvmc.vmc.results import StepRecord
+from tnvmc.vmc.trial import LEAST_STEPS
 
 RESULT: dict[str, Any] = {
     "energy_per_site": -0.6035,
@@ -219,3 +220,15 @@ def test_how_a_lattice_lies_on_its_grid() -> None:
     assert "28 bonds of D, 4 of them close rings; terms: 28 on bonds of D, 0 in" in closed
     ring = embedding_text(heisenberg(square(4, 4, "periodic")))
     assert "24 on bonds of D, 4 in windows of two rows, 4 beyond" in ring and "vacant" not in ring
+
+
+@pytest.mark.parametrize(("steps", "which"), [(LEAST_STEPS, "best"), (LEAST_STEPS - 1, "first")])
+def test_the_headline_says_whether_starts_are_compared(steps: int, which: str) -> None:
+    given = {
+        "lattice": {"shape": [2, 3]},
+        "hamiltonian": {"model": "heisenberg"},
+        "ansatz": {"D": 2},
+        "optimizer": {"steps": steps},
+    }
+    told = headline(complete(validate(given)), heisenberg(square(2, 3)), 64, None)
+    assert f"from the {which} of its starts" in told

@@ -31,6 +31,7 @@ from tnvmc.shown import duration, fixed, line, sentence, with_error
 from tnvmc.trust.finished_run import diagnostics_of, to_heed, verdict
 from tnvmc.vmc.measured_iterate import ENOUGH, FEWEST, steps_of_choice
 from tnvmc.vmc.results import StepRecord
+from tnvmc.vmc.trial import LEAST_STEPS
 
 _PLAIN_LINES = 20
 
@@ -160,7 +161,8 @@ def headline(
     if before and D and before != D:
         start += f" ({'cut' if before > D else 'grown'} from D = {before})"
     if start == AUTO:
-        start = "the best of its starts" if chosen.init_noise is None else "the first of its starts"
+        tries = chosen.init_noise is None and stages[0].settings.optimizer.steps >= LEAST_STEPS
+        start = f"the {'best' if tries else 'first'} of its starts"
     if chosen.init_noise is not None:
         start += f" with noise of {chosen.init_noise:g}"
     steps = f"{sum(stage.settings.optimizer.steps for stage in stages)} steps"

@@ -33,9 +33,7 @@ falls from one stage to the next where it is not at rest."""
 
 @dataclass(frozen=True)
 class _Trial:
-    """One start, where its steps have led, and the mean energy of its last stage, of the last two
-    where it rests; infinite where they failed.
-    """
+    """One start, and the mean energy of its last stage, of two where it rests; infinite: failed."""
 
     name: str
     theta: Array
