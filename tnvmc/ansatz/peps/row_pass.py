@@ -154,8 +154,9 @@ class RowPass:
                     last = first + n_rows - 1
                     above = self._behind[first] if down else ahead[first]
                     below = ahead[last] if down else self._behind[last]
-                    strip = StripState(first, n_rows, self.configs, above, below, _OTHER[direction])
-                    yield replace(strip, closed=self.closed)
+                    at_edge = self._behind[row] is None  # to absorb this row costs less there
+                    way, closed = (direction, None) if at_edge else (_OTHER[direction], self.closed)
+                    yield StripState(first, n_rows, self.configs, above, below, way, closed)
             if following is not None:
                 self._behind[following] = layers.absorb(
                     self._behind[row], row, self.configs, direction

@@ -116,8 +116,8 @@ class StripState:
     configs: Array  #: (B, places) of the whole network
     above: BoundaryMPS | None
     below: BoundaryMPS | None
-    way: str = "down"  #: in which the row that the pass comes to next is absorbed into `ahead`
-    closed: LogAmplitude | None = None  #: psi (B,), closed at the other row of two with `ahead`
+    way: str = "down"  #: of two rows, which one may be absorbed: the upper one "down", or "up"
+    closed: LogAmplitude | None = None  #: psi (B,), closed at the other row, where it is known
 
 
 @dataclass(frozen=True)
@@ -247,8 +247,8 @@ class RingStrips:
     """Strips whose rows are rings: two rows are closed by absorbing one of them anew.
 
     An environment of two rows would have D^2 times the size of one row's.  The row that the pass
-    comes to next is absorbed: psi before the moves is then that of the other row's own strip.  Cost
-    per walker: one row absorbed and one closed for each possible move, or replacement.
+    comes to next is absorbed, or the one at the edge: psi before the moves is that of the other
+    row's own strip.  Cost per walker: one row absorbed and one closed for each possible move.
     """
 
     engine: StripEngine  #: of single rows
