@@ -108,7 +108,8 @@ def two_rings(
     strip = strip_of(tables, range(*sites.indices(sites.stop)), near.n_cols, around, n_walkers)
     legs = _legs((own,), (begins,), *((new, old) if from_above else (old, new)))
     sizes = given.legs[:, ABOVE_LEFT] * given.legs[:, UPPER + LEFT] * given.legs[:, BELOW_LEFT]
-    held = np.empty((n_walkers, int(given.legs[0, UPPER + LEFT] * sizes.sum())), given.above.dtype)
+    room = (given.legs[0, UPPER + LEFT] * sizes + 7) // 8 * 8  # see `vectors.lined`
+    held = np.empty((n_walkers, int(room.sum())), given.above.dtype)
     return Rings(given, strip._replace(legs=legs), from_above, chi, bonds, held)
 
 

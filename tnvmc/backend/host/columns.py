@@ -10,10 +10,12 @@ import numpy as np
 from numba import types
 
 from tnvmc.backend.host.decompositions import PANEL
-from tnvmc.backend.host.products import product
+from tnvmc.backend.host.products import product, products
 from tnvmc.backend.host.vectors import (
+    LINE,
     absolute,
     add,
+    aligned,
     chosen,
     filled,
     fma,
@@ -21,6 +23,7 @@ from tnvmc.backend.host.vectors import (
     highest,
     lanes,
     larger,
+    lined,
     load,
     multiply,
     parts,
@@ -56,7 +59,7 @@ def opened(env, scratch, upper, lower, top, legs, bottom, leftward):
         leftward: the direction.
 
     Returns:
-        Pointer to the result (top, upper row, lower row, vertical, bottom).
+        Pointer to the result (upper row, lower row, vertical, top and bottom), see `lined`.
     """
     x, y = scratch
     v, d, d2 = legs[UPPER + UP], legs[UPPER + DOWN], legs[LOWER + DOWN]
@@ -70,18 +73,17 @@ def opened(env, scratch, upper, lower, top, legs, bottom, leftward):
         in1, out1 = legs[UPPER + LEFT], legs[UPPER + RIGHT]
         in2, out2 = legs[LOWER + LEFT], legs[LOWER + RIGHT]
         by_out, by_in = 1, o
-    n = in1 * in2 * bottom
-    for i in range(v):  # (out, in) of each vertical x (in, rows and bottom) -> (out, vertical, ...)
-        a, c = shifted(top, i * o * t), shifted(x, i * n)
-        product(a, env, c, by_out, by_in, n, v * n, o, n, t)
-    m, k, n = out1 * d, v * in1, in2 * bottom
-    for i in range(o):
-        product(upper, shifted(x, i * k * n), shifted(y, i * m * n), k, 1, n, n, m, n, k)
+    n, inside = in1 * in2 * bottom, lined(o * bottom)
+    # (out, in) of each vertical x (in, rows and bottom) -> (vertical, rows, out, bottom)
+    of_x, sizes = (in1 * in2 * inside, bottom, inside), (v, o, n, t, 1, bottom)
+    products(top, env, x, (o * t, by_out, by_in, 0), (0, n), of_x, sizes)
+    k, n = v * in1, in2 * inside
+    product(upper, x, y, k, 1, n, n, out1 * d, n if in2 > 1 else o * bottom, k)
     if d2 == 0:
         return y
-    m, k, n = out2 * d2, d * in2, bottom
-    for i in range(o * out1):
-        product(lower, shifted(y, i * k * n), shifted(x, i * m * n), k, 1, n, n, m, n, k)
+    m, k, n = out2 * d2, d * in2, o * bottom
+    of_y, sizes = (m * inside, inside, n), (out1, m, n, k, 1, n)
+    products(lower, y, x, (0, k, 1, 0), (k * inside, inside), of_y, sizes)
     return x
 
 
@@ -90,11 +92,34 @@ def close(held, out, bottom, legs, leftward):
     """Absorb a boundary tensor (vertical, in, out) from below into what `opened` gave."""
     vertical = legs[LOWER + DOWN] if legs[LOWER + DOWN] else legs[UPPER + DOWN]
     if leftward:
-        b, n = legs[BELOW_RIGHT], legs[BELOW_LEFT]
+        o, b, n = legs[ABOVE_LEFT], legs[BELOW_RIGHT], legs[BELOW_LEFT]
     else:
-        b, n = legs[BELOW_LEFT], legs[BELOW_RIGHT]
-    k = vertical * b
-    product(held, bottom, out, k, 1, n, n, size_of(legs, leftward) // n, n, k)
+        o, b, n = legs[ABOVE_RIGHT], legs[BELOW_LEFT], legs[BELOW_RIGHT]
+    join(held, out, bottom, (size_of(legs, leftward) // (n * o), vertical, o, b), n)
+
+
+@helper
+def join(held, out, bottom, sizes, n):
+    """Sum (rows, vertical, top, b) times (vertical, b, n) to (top, rows, n)."""
+    rows, vertical, o, b = sizes
+    inside = lined(o * b)
+    by_row, by_top, number = vertical * inside, b, rows
+    if o == 1:
+        number, o, by_top = 1, rows, by_row
+    of_held, of_out = (by_row, by_top, 1, inside), (n, number * n, n)
+    products(held, bottom, out, of_held, (0, n), of_out, (number, o, n, b, vertical, n))
+
+
+@helper
+def reorder(y, out, sizes, by_open, by_row):
+    """Copy what `opened` gave to rows (down, bottom) and open legs (carried, top, right)."""
+    carried, right, down, o, b = sizes
+    for i in range(carried * right):
+        for j in range(down):
+            for k in range(o):
+                leg, at = (i // right * o + k) * right + i % right, (i * down + j) * lined(o * b)
+                for q in range(b):
+                    out[leg * by_open + (j * b + q) * by_row] = y[at + k * b + q]
 
 
 @helper
@@ -135,21 +160,19 @@ def site_environment(left, right, out, scratch, above, below, legs, carried):
     x, y, z = scratch
     t, o, b, bo = legs[ABOVE_LEFT], legs[ABOVE_RIGHT], legs[BELOW_LEFT], legs[BELOW_RIGHT]
     u, l, d, r = legs[UPPER + UP], legs[UPPER + LEFT], legs[UPPER + DOWN], legs[UPPER + RIGHT]
-    # (up, top in, top out) x (carried, top in, left, lower) -> (up, left, carried, top out, lower)
-    for i in range(u):
-        for j in range(l):
-            for k in range(carried):
-                a, c = shifted(above, i * t * o), shifted(x, ((i * l + j) * carried + k) * o * b)
-                product(a, shifted(left, (k * t * l + j) * b), c, 1, o, l * b, b, o, b, t)
-    for i in range(carried * o):  # (top out, right, lower) -> (top out, lower, right)
-        for j in range(bo):
-            for k in range(r):
-                z[(i * bo + j) * r + k] = right[(i * r + k) * bo + j]
-    for i in range(carried * o):  # (down, in, out) x (out, right) -> (top out, in, down, right)
-        for j in range(d):
-            a, c = shifted(below, j * b * bo), shifted(y, (i * b * d + j) * r)
-            product(a, shifted(z, i * bo * r), c, bo, 1, r, d * r, b, r, bo)
     inner = carried * o * b
+    # (up, top in, top out) x (carried, top in, left, lower) -> (up, left, carried, top out, lower)
+    of_x, sizes = (l * inner, b, inner), (u, o, l * b, t, 1, b)
+    for i in range(carried):
+        env, c = shifted(left, i * t * l * b), shifted(x, i * o * b)
+        products(above, env, c, (t * o, 1, o, 0), (0, l * b), of_x, sizes)
+    for i in range(carried * o):  # (carried, top out, right, lower) -> (lower, ..., right)
+        for k in range(r):
+            for j in range(bo):
+                z[(j * carried * o + i) * r + k] = right[(i * r + k) * bo + j]
+    # (down, in, out) x (out, top out, right) -> (top out, in, down, right)
+    of_y, sizes = (r, d * r, b * d * r), (d, b, carried * o * r, bo, 1, r)
+    products(below, z, y, (b * bo, bo, 1, 0), (0, carried * o * r), of_y, sizes)
     product(x, y, out, inner, 1, d * r, d * r, u * l, d * r, inner)
 
 
@@ -237,12 +260,12 @@ def room_of_strip(strip):
         upper = max(legs[UPPER + LEFT], legs[UPPER + RIGHT])
         lower = max(legs[LOWER + LEFT], legs[LOWER + RIGHT])
         vertical = max(legs[UPPER + UP], legs[UPPER + DOWN], legs[LOWER + DOWN])
-        room = max(room, carried * o * upper * lower * b * vertical, vertical * b * b)
-        cuts[c + 1] = cuts[c] + carried * left
-    cuts[n_cols + 1] = cuts[n_cols] + carried * carried
+        room = max(room, carried * lined(o * b) * upper * lower * vertical, vertical * b * b)
+        cuts[c + 1] = cuts[c] + lined(carried * left)
+    cuts[n_cols + 1], room = cuts[n_cols] + lined(carried * carried), lined(room)
     total = cuts[n_cols + 1]
     rooms = np.array([3 * total, 3 * total + room, 3 * total + 2 * room])
-    memory = np.empty(3 * total + 3 * room, strip.above.dtype)
+    memory = aligned(np.empty(3 * total + 3 * room + LINE, strip.above.dtype))
     return memory, cuts, cuts + total, cuts + 2 * total, rooms
 
 
@@ -294,11 +317,11 @@ def room_of_row(row, bonds):
         b = max(legs[BELOW_LEFT], legs[BELOW_RIGHT], kappa, rank)
         across = max(legs[UPPER + LEFT], legs[UPPER + RIGHT])
         vertical = max(legs[UPPER + UP], legs[UPPER + DOWN])
-        room = max(room, carried * o * across * vertical * b, vertical * b * b)
+        room = max(room, carried * lined(o * b) * across * vertical, vertical * b * b)
         size += legs[UPPER + DOWN] * kappa * rank
         widest = max(widest, legs[UPPER + DOWN] * kappa * (rank + PANEL - 1))
-        cuts[c + 1] = cuts[c] + carried * size_of(legs, True)
-    return size, cuts, widest, room
+        cuts[c + 1] = cuts[c] + lined(carried * size_of(legs, True))
+    return size, cuts, widest, lined(room)
 
 
 @helper
@@ -310,7 +333,7 @@ def carried_on(place, legs, carry, room, kappa, c):
     x, y, top = shifted(carry, room), shifted(carry, 2 * room), shifted(above, column[ABOVE])
     carried = legs[UPPER + LEFT]
     before = column[ABOVE_LEFT] * column[UPPER + LEFT] * kappa
-    after = column[ABOVE_RIGHT] * column[UPPER + RIGHT] * column[UPPER + DOWN] * kappa
+    after = column[UPPER + RIGHT] * column[UPPER + DOWN] * lined(column[ABOVE_RIGHT] * kappa)
     for a in range(carried):
         part, into = shifted(carry, a * before), shifted(y, a * after)
         opened(part, (x, into), site, site, top, column, kappa, False)

@@ -1,26 +1,62 @@
 """Small matrix products on the processor, by tiles that stay in its registers.
 
-Complex numbers are pairs of real ones: offsets, strides and widths count real numbers.
+Complex numbers are pairs of real ones, which tiles count.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
 
-from tnvmc.backend.host.vectors import INDEX, Code, Vector, helper, lanes, written
+from tnvmc.backend.host.vectors import (
+    BYTES,
+    INDEX,
+    Code,
+    Vector,
+    helper,
+    inlined,
+    lanes,
+    parts,
+    shifted,
+    written,
+)  # fmt: skip
 
-Array = Any
+MOST_SUMS = BYTES // 4
+"""Of one tile: half of the registers of the processor."""
+
+
+@contextmanager
+def _loop(builder: Any, count: Any) -> Iterator[tuple[Any, list[Any]]]:
+    """Code that runs until the index that it gets is `count`, once at least; it is not unrolled.
+
+    The index goes on by what is put into the list, else by 1.
+    """
+    place, body = cgutils.alloca_once(builder, INDEX), builder.append_basic_block()
+    builder.store(INDEX(0), place)
+    builder.branch(body)
+    builder.position_at_end(body)
+    index, steps = builder.load(place), list[Any]()
+    yield index, steps
+    following = builder.add(index, steps[0] if steps else INDEX(1))
+    builder.store(following, place)
+    again, end = builder.icmp_signed("<", following, count), builder.append_basic_block()
+    mark = builder.module.add_metadata([f"loop {len(builder.module.metadata)}"])
+    mark.operands = mark, builder.module.add_metadata(["llvm.loop.unroll.disable"])
+    builder.cbranch(again, body, end).set_metadata("llvm.loop", mark)
+    builder.position_at_end(end)
 
 
 class _Sums:
-    """The sums of one tile, in registers while its inner index runs."""
+    """The sums of one tile, in registers while its inner indices run."""
 
     def __init__(self, code: Code, rows: int, vectors: int, parts: int) -> None:
-        self.code, self.parts = code, parts
+        self.code, self.parts, self.rows = code, parts, range(rows)
         self._held = {
             (row, v, part): cgutils.alloca_once_value(code.builder, code.zero)
             for row in range(rows) for v in range(vectors) for part in range(parts)
@@ -44,109 +80,143 @@ class _Sums:
         turned = self.code.exchanged(builder.load(self._held[row, v, 1]))
         return self.code.fma(turned, self.code.signs(), value)
 
+    def store(self, v: int, c: Any, offset: Any, cr: Any, mask: Any) -> None:
+        """Write vector v of all rows, which are `cr` apart."""
+        for row in self.rows:
+            begin = self.code.builder.add(offset, self.code.builder.mul(cr, INDEX(row)))
+            self.code.store(self.total(row, v), c, begin, mask)
 
-def _tile(rows: int, vectors: int, parts: int) -> Any:
+    def store_in_groups(self, v: int, c: Any, cr: Any, n: Any, groups: Any) -> None:
+        """Write the first n lanes, piece by piece.
+
+        `groups`: places for the offset of the next column and for how many are left in its group,
+        the width of a group, and what lies between two.
+        """
+        code, builder, (offset, room, width, gap) = self.code, self.code.builder, groups
+        with _loop(builder, n) as (lane, steps):
+            left, at, rest = builder.load(room), builder.load(offset), builder.sub(n, lane)
+            full = builder.icmp_signed("<=", left, rest)
+            some = builder.select(full, left, rest)
+            before, end = builder.not_(code.first(lane)), code.first(builder.add(lane, some))
+            self.store(v, c, builder.sub(at, lane), cr, builder.and_(before, end))
+            following = builder.add(at, some)
+            builder.store(builder.select(full, width, builder.sub(left, some)), room)
+            builder.store(builder.select(full, builder.add(following, gap), following), offset)
+            steps.append(some)
+
+
+def _start(builder: Any, pointer: Any, offset: Any) -> Any:
+    """Give an address as one that has nothing to do with others.
+
+    Otherwise LLVM adds up the addresses of rows one after another, and the sums wait for that.
+    """
+    given = builder.gep(pointer, [offset])
+    return builder.asm(ir.FunctionType(given.type, [given.type]), "", "=r,0", [given], False)
+
+
+def _tile(rows: int, vectors: int) -> Any:
     """A function that writes c = a b for `rows` rows of c and the first n of `vectors` vectors.
 
-    Its arguments: pointers to a, b, c; the strides of a by row and by inner index, of b by inner
-    index, of c by row; the inner size; n.  All count real numbers but the inner size.
+    Its arguments: pointers to a, b, c; strides of a by row, by inner and by outer index, of b by
+    both as one, of c by row; sizes inner, outer, n; of groups of columns of c, what is left of the
+    first, their width, and what lies between two.
     """
 
     @intrinsic
-    def tile(typingctx, a, b, c, ar, ak, bk, cr, inner, n):
-        vector = Vector(c.dtype)
+    def tile(typingctx, a, b, c, steps, sizes, groups):
+        vector, parts = Vector(c.dtype), 2 if c.dtype in types.complex_domain else 1
 
         def write(code: Code, *given: Any) -> Any:
-            builder = code.builder
+            builder, reals = code.builder, INDEX(parts)
             a_, b_, c_ = map(code.data, given[:3])
-            ar_, ak_, bk_, cr_, inner_, n_ = given[3:]
+            steps_, sizes_, groups_ = (cgutils.unpack_tuple(builder, some) for some in given[3:])
+            ar, ak, ao, bk, cr = (builder.mul(step, reals) for step in steps_)
+            room, width, gap = (builder.mul(size, reals) for size in groups_)
+            inner, outer, n = sizes_[0], sizes_[1], builder.mul(sizes_[2], reals)
             at = [INDEX(v * vector.lanes) for v in range(vectors)]
-            masks = [None] * (vectors - 1) + [code.first(builder.sub(n_, at[-1]))]
+            some = [INDEX(vector.lanes)] * (vectors - 1) + [builder.sub(n, at[-1])]
+            masks = [None] * (vectors - 1) + [code.first(some[-1])]
             sums = _Sums(code, rows, vectors, parts)
-            with cgutils.for_range(builder, inner_) as loop:
-                row = builder.mul(loop.index, bk_)
+            starts = [_start(builder, a_, builder.mul(ar, INDEX(r))) for r in range(0, rows, 4)]
+            with _loop(builder, outer) as (out, _), _loop(builder, inner) as (k, _):
+                row = builder.mul(builder.add(builder.mul(out, inner), k), bk)
                 right = [code.load(b_, builder.add(row, at[v]), masks[v]) for v in range(vectors)]
-                column = builder.mul(loop.index, ak_)
+                column = builder.add(builder.mul(out, ao), builder.mul(k, ak))
                 for r in range(rows):
-                    place = builder.add(column, builder.mul(ar_, INDEX(r)))
-                    factors = [
-                        code.spread(a_, builder.add(place, INDEX(part))) for part in range(parts)
-                    ]
+                    place = builder.add(column, builder.mul(ar, INDEX(r % 4)))
+                    places = [builder.add(place, INDEX(part)) for part in range(parts)]
+                    factors = [code.spread(starts[r // 4], place) for place in places]
                     for v in range(vectors):
                         sums.add(r, v, factors, right[v])
-            for r in range(rows):
-                row = builder.mul(cr_, INDEX(r))
-                for v in range(vectors):
-                    code.store(sums.total(r, v), c_, builder.add(row, at[v]), masks[v])
+            whole, begins = builder.icmp_signed("<=", n, room), at
+            if vectors == 2:  # whole too where the second lies in the next group
+                apart = builder.icmp_signed("==", room, at[1])
+                fits = builder.icmp_signed("<=", some[1], width)
+                whole = builder.or_(whole, builder.and_(apart, fits))
+                begins = [at[0], builder.add(at[1], builder.select(apart, gap, INDEX(0)))]
+            with builder.if_else(whole) as (at_once, in_groups):
+                with at_once:
+                    for v in range(vectors):
+                        sums.store(v, c_, begins[v], cr, masks[v])
+                with in_groups:
+                    places = [cgutils.alloca_once(builder, INDEX) for _ in range(2)]
+                    builder.store(INDEX(0), places[0])
+                    builder.store(room, places[1])
+                    for v in range(vectors):
+                        sums.store_in_groups(v, c_, cr, some[v], (*places, width, gap))
             return code.context.get_dummy_value()
 
-        return written(types.void(a, b, c, *[types.intp] * 6), vector, write)
+        return written(types.void(a, b, c, steps, sizes, groups), vector, write)
 
     return tile
 
 
-def _product(parts: int) -> Any:
-    """The product of real (1 part) or complex (2 parts) matrices."""
-    high = 8 // parts
-    high1, two1, one1 = (_tile(rows, 1, parts) for rows in (high, 2, 1))
-    four2, two2, one2 = (_tile(rows, 2, parts) for rows in (4, 2, 1))
+def _rows(heights: tuple[int, ...], vectors: int) -> Any:
+    """The same for m rows, by tiles of these heights, of which the last is 1."""
+    height, tile = heights[0], _tile(heights[0], vectors)
+    lower = _rows(heights[1:], vectors) if height > 1 else inlined(lambda *given: None)
 
-    @helper
-    def product(a, b, c, ar, ak, bk, cr, m, n, inner):
-        ar, ak, bk, cr = parts * ar, parts * ak, parts * bk, parts * cr
-        n, j, wide = parts * n, 0, lanes(c)
-        while n - j > wide:
-            w, i = min(n - j, 2 * wide), 0
-            while m - i >= 4:
-                four2(_on(a, i * ar), _on(b, j), _on(c, i * cr + j), ar, ak, bk, cr, inner, w)
-                i += 4
-            if m - i >= 2:
-                two2(_on(a, i * ar), _on(b, j), _on(c, i * cr + j), ar, ak, bk, cr, inner, w)
-                i += 2
-            if m > i:
-                one2(_on(a, i * ar), _on(b, j), _on(c, i * cr + j), ar, ak, bk, cr, inner, w)
-            j += w
-        if n > j:
-            w, i = n - j, 0
-            while m - i >= high:
-                high1(_on(a, i * ar), _on(b, j), _on(c, i * cr + j), ar, ak, bk, cr, inner, w)
-                i += high
-            while m - i >= 2:
-                two1(_on(a, i * ar), _on(b, j), _on(c, i * cr + j), ar, ak, bk, cr, inner, w)
-                i += 2
-            if m > i:
-                one1(_on(a, i * ar), _on(b, j), _on(c, i * cr + j), ar, ak, bk, cr, inner, w)
+    @inlined
+    def rows(a, b, c, steps, sizes, groups, m):
+        while m >= height and height * vectors * parts(c) <= MOST_SUMS:
+            tile(a, b, c, steps, sizes, groups)
+            a, c, m = shifted(a, height * steps[0]), shifted(c, height * steps[4]), m - height
+        lower(a, b, c, steps, sizes, groups, m)
 
-    return product
+    return rows
 
 
-@intrinsic
-def _on(typingctx, start, offset):
-    """Give the address `offset` real numbers further on, as one of the same type."""
-
-    def write(code: Code, given: Any, offset: Any) -> Any:
-        place = code.builder.gep(code.data(given), [offset])
-        return code.builder.bitcast(place, given.type)
-
-    return written(start(start, types.intp), Vector(start.dtype), write)
+_PAIRS, _SINGLES = _rows((8, 4, 2, 1), 2), _rows((8, 4, 2, 1), 1)
 
 
-_REAL, _COMPLEX = _product(1), _product(2)
-
-
-def product(a, b, c, ar, ak, bk, cr, m, n, inner):
-    """Write c = a b, (m, n) of (m, inner) and (inner, n), inside compiled functions.
+@helper
+def products(a, b, c, of_a, of_b, of_c, sizes):
+    """Write c = a b, (m, n) of (m, outer inner) and (outer inner, n), inside compiled functions.
 
     Args:
         a, b, c: pointers to numbers of one type.
-        ar, ak: strides of a by row and by inner index.
-        bk, cr: strides of b and c by row; their rows are contiguous.
-        m, n, inner: sizes.
+        of_a: strides from one matrix to the next, by row, by inner and by outer index.
+        of_b: from one matrix to the next and by row; the numbers of a row are contiguous.
+        of_c: the same, and from one group of columns to the next; those of one are contiguous.
+        sizes: number of matrices, m, n, inner, outer, columns in a group.
     """
-    raise NotImplementedError("for compiled functions only")
+    n_matrices, m, n, inner, outer, width = sizes
+    gap, steps = of_c[2] - width, (of_a[1], of_a[2], of_a[3], of_b[1], of_c[1])
+    j, wide, width = 0, lanes(c) // parts(c), width if gap != 0 else n
+    while j < n:
+        group, some = j // width if width < n else 0, min(n - j, 2 * wide)
+        of_tile, groups = (inner, outer, some), ((group + 1) * width - j, width, gap)
+        for i in range(n_matrices):
+            left, right = shifted(a, i * of_a[0]), shifted(b, i * of_b[0] + j)
+            out = shifted(c, i * of_c[0] + j + group * gap)
+            if some > wide:
+                _PAIRS(left, right, out, steps, of_tile, groups, m)
+            else:
+                _SINGLES(left, right, out, steps, of_tile, groups, m)
+        j += some
 
 
-@overload(product)
-def _choose(a, b, c, ar, ak, bk, cr, m, n, inner):
-    chosen = _COMPLEX if c.dtype in types.complex_domain else _REAL
-    return lambda a, b, c, ar, ak, bk, cr, m, n, inner: chosen(a, b, c, ar, ak, bk, cr, m, n, inner)
+@helper
+def product(a, b, c, ar, ak, bk, cr, m, n, inner):
+    """The same for one matrix, with one inner index and one group."""
+    products(a, b, c, (0, ar, ak, 0), (0, bk), (0, cr, n), (1, m, n, inner, 1, n))

@@ -26,10 +26,12 @@ from tnvmc.backend.host.columns import (
     closed,
     copy,
     identity,
+    join,
     least_cut,
     opened,
     overlap,
     put,
+    reorder,
     rescale,
     room_of_row,
     room_of_strip,
@@ -43,8 +45,18 @@ from tnvmc.backend.host.columns import (
 )  # fmt: skip
 from tnvmc.backend.host.compilation import kernel
 from tnvmc.backend.host.decompositions import conjugated, enter, factor, form, leave, leave_one
-from tnvmc.backend.host.products import product
-from tnvmc.backend.host.vectors import helper, keep, lanes, parts, pointer, shifted
+from tnvmc.backend.host.products import product, products
+from tnvmc.backend.host.vectors import (
+    LINE,
+    aligned,
+    helper,
+    keep,
+    lanes,
+    lined,
+    parts,
+    pointer,
+    shifted,
+)
 
 
 class Strip(NamedTuple):
@@ -143,7 +155,8 @@ def sample(strip, configs, moves, draws, result):
                 there = shifted(work, trials[c + 1])
                 of_env += _absorb(place, legs, rescaled, env, there, scratch, c)
                 env, trial_logs[c + 1] = there, of_env
-            value = overlap(env, shifted(work, rights[end]), rights[end + 1] - rights[end])
+            beyond = carried * size_of(shifted(legs, (end - 1) * N_LEGS), False)
+            value = overlap(env, shifted(work, rights[end]), beyond)
             trial_phase, trial_log = split(value, of_env + right_logs[end])
             chance = acceptance(trial_log, log, draws.power[w], draws.cap)
             kind = moves.kinds[window[KINDS] + state * d ** window[N_SITES] + target]
@@ -209,7 +222,8 @@ def measure(strip, configs, moves, result):
                         of_env += _absorb(place, legs, rescaled, env, there, scratch, c)
                         env = there
                     put(config, sites, window[N_SITES], state, d)
-                    value = overlap(env, shifted(work, rights[end]), rights[end + 1] - rights[end])
+                    beyond = carried * size_of(shifted(legs, (end - 1) * N_LEGS), False)
+                    value = overlap(env, shifted(work, rights[end]), beyond)
                     trial_phase, trial_log = split(value, of_env + right_logs[end])
                     if trial_phase != 0 and phase != 0:
                         size = np.exp(min(trial_log - log, result.largest))
@@ -333,10 +347,10 @@ def room_of_lanes(row, bonds):
     size, cuts, widest, room = room_of_row(row, bonds)
     wide, p = lanes(pointer(row.above, 0)), parts(pointer(row.above, 0))
     # A lane holds its environments, its carry, and three intermediates x, y, z.
-    lane_size = cuts[n_cols] + 4 * room
-    memory = np.empty(wide * (lane_size + 1), row.above.dtype)
-    matrices = np.zeros((p * widest + wide) * wide, row.log_scale.dtype)
-    factors = np.empty(bonds.max() * wide, row.log_scale.dtype)
+    lane_size = cuts[n_cols] + 4 * room + lined(1)  # lanes lie in different sets of the cache
+    memory = aligned(np.empty(wide * (lane_size + 1) + LINE, row.above.dtype))
+    matrices = aligned(np.zeros((p * widest + wide) * wide + LINE, row.log_scale.dtype))
+    factors = aligned(np.empty(bonds.max() * wide + LINE, row.log_scale.dtype))
     pointers = pointer(memory, 0), pointer(matrices, 0), pointer(factors, 0)
     return ((size, lane_size, room), cuts, pointers), (memory, matrices, factors)
 
@@ -370,22 +384,25 @@ def absorb_lanes(row, chi, bonds, lane, held, rooms, out):
         sketched(place, row, envs, pointer(cuts, 0), room, there, held[2], least)
     for c in range(n_cols):
         column, kappa, rank = shifted(legs, c * N_LEGS), bonds[c], bonds[c + 1]
-        m = column[UPPER + DOWN] * kappa
-        k = carried * column[ABOVE_RIGHT] * column[UPPER + RIGHT]
+        right, down, o = column[UPPER + RIGHT], column[UPPER + DOWN], column[ABOVE_RIGHT]
+        m, k, sizes = down * kappa, carried * o * right, (carried, right, down, o, kappa)
         last, fits, n = c == n_cols - 1, k <= chi, column[BELOW_RIGHT]
-        cut = not last and m > min(chi, k)
+        cut, inside = not last and m > min(chi, k), lined(o * kappa)
         for i in range(n_lanes):
             envs, owner = shifted(work, i * lane_size), owners[first + i]
             place = placed(row, configs, first + i, owner)
             y = carried_on(place, legs, shifted(envs, carries), room, kappa, c)
-            z = shifted(envs, zs)
+            z, carry = shifted(envs, zs), shifted(envs, carries)
+            env = envs if c + 1 < held[2] else shifted(held[0], owner * held[1])
+            env = shifted(env, cuts[c + 1])
             if cut and fits:
-                for j in range(m):
-                    for l in range(k):
-                        z[j * k + l] = y[l * m + j]
+                reorder(y, z, sizes, 1, k)
+            elif cut and carried > 1:
+                reorder(y, carry, sizes, m, 1)  # which `opened` has read
+                product(carry, env, z, 1, m, n, n, m, n, k)
             elif cut:
-                right = envs if c + 1 < held[2] else shifted(held[0], owner * held[1])
-                product(y, shifted(right, cuts[c + 1]), z, 1, m, n, n, m, n, k)
+                of_y, of_z = (inside, 1, down * inside, kappa), (kappa * n, n, n)
+                products(y, env, z, of_y, (0, n), of_z, (down, kappa, n, right, o, n))
         if cut:
             enter(a, shifted(work, zs), lane_size, k if fits else n, m, rank, p)
             factor(a, taus, m, rank, p)
@@ -396,19 +413,22 @@ def absorb_lanes(row, chi, bonds, lane, held, rooms, out):
             envs, q = shifted(work, i * lane_size), shifted(numbers, i * size + at)
             carry, y = shifted(envs, carries), shifted(envs, ys)
             if last:
+                reorder(y, carry, sizes, m, 1)
                 for j in range(1, carried):  # where a ring closes
                     for l in range(m):
-                        y[l] += y[j * (carried + 1) * m + l]
-                log_scale[i] += rescale(y, m)
-                copy(y, q, m)
+                        carry[l] += carry[j * (carried + 1) * m + l]
+                log_scale[i] += rescale(carry, m)
+                copy(carry, q, m)
             elif cut:
                 if n_lanes < wide:
                     leave_one(a, i, q, m, rank, p)
                 q = conjugated(q, shifted(envs, zs), m * rank)
-                product(y, q, carry, m, 1, rank, rank, k, rank, m)
+                for j in range(carried):
+                    part = shifted(y, j * right * down * inside)
+                    join(part, shifted(carry, j * o * right * rank), q, sizes[1:], rank)
             else:  # keep every row of y
                 identity(q, m)
-                copy(y, carry, k * m)
+                reorder(y, carry, sizes, m, 1)
             if c % row.rescaled == row.rescaled - 1 and not last:
                 log_scale[i] += rescale(carry, k * rank)
         at += m * rank

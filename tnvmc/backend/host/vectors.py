@@ -27,6 +27,9 @@ from numba.extending import intrinsic, models, overload, register_model
 BYTES = 64 if llvmlite.binding.get_host_cpu_features().get("avx512f") else 32
 """Of one vector."""
 
+LINE = 64
+"""Bytes of one line of the cache; vectors that lie in two take twice as long."""
+
 INDEX, LANE = ir.IntType(64), ir.IntType(32)
 
 
@@ -97,6 +100,9 @@ _OPTIONS: Any = {"error_model": "numpy", "pipeline_class": _InlinedCompiler}
 
 helper = numba.njit(**_OPTIONS)
 """Decorates a function that kernels call, and nobody else: Python cannot."""
+
+inlined = numba.njit(error_model="numpy", pipeline_class=_InlinedCompiler, forceinline=True)
+"""The same for a part of another function, which becomes one with it."""
 
 
 def chosen(function: Any) -> Any:
@@ -228,6 +234,18 @@ def pointer(typingctx: Any, array: Any, offset: Any) -> Any:
         return code.builder.gep(data, [offset])
 
     return written(types.CPointer(array.dtype)(array, types.intp), Vector(array.dtype), write)
+
+
+@helper
+def aligned(array):
+    """Give an array from its first number on that begins a line of the cache."""
+    return array[-array.ctypes.data % LINE // array.itemsize :]
+
+
+@helper
+def lined(n):
+    """Give the numbers from one group of n to the next, so that all begin lines of the cache."""
+    return (n + 7) // 8 * 8
 
 
 @intrinsic
