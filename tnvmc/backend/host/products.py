@@ -189,7 +189,18 @@ def _rows(heights: tuple[int, ...], vectors: int) -> Any:
 _PAIRS, _SINGLES = _rows((8, 4, 2, 1), 2), _rows((8, 4, 2, 1), 1)
 
 
-@helper
+@intrinsic
+def _numbers(typingctx, some):
+    """Give a tuple as one of whole numbers of one type: constants would make code of their own."""
+    numbers = types.UniTuple(types.intp, len(some))
+
+    def cast(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        return context.cast(builder, given[0], some, numbers)
+
+    return numbers(some), cast
+
+
+@inlined
 def products(a, b, c, of_a, of_b, of_c, sizes):
     """Write c = a b, (m, n) of (m, outer inner) and (outer inner, n), inside compiled functions.
 
@@ -200,6 +211,11 @@ def products(a, b, c, of_a, of_b, of_c, sizes):
         of_c: the same, and from one group of columns to the next; those of one are contiguous.
         sizes: number of matrices, m, n, inner, outer, columns in a group.
     """
+    _products(a, b, c, _numbers(of_a), _numbers(of_b), _numbers(of_c), _numbers(sizes))
+
+
+@helper
+def _products(a, b, c, of_a, of_b, of_c, sizes):
     n_matrices, m, n, inner, outer, width = sizes
     gap, steps = of_c[2] - width, (of_a[1], of_a[2], of_a[3], of_b[1], of_c[1])
     j, wide, width = 0, lanes(c) // parts(c), width if gap != 0 else n
