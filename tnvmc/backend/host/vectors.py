@@ -60,7 +60,7 @@ class _Inlined(JITCodeLibrary):
 
 _NOT_USED = {
     "with_lifting", "inline_closure_likes", "dead_branch_prune", "inline_inlinables",
-    "inline_overloads", "nopython_rewrites", "ir_legalization",
+    "inline_overloads", "nopython_rewrites",
 }  # fmt: skip
 """Passes for what helpers do not hold: functions within them, expressions of whole arrays."""
 
