@@ -404,7 +404,8 @@ def test_a_run_is_never_overwritten(file: Path, capsys: pytest.CaptureFixture[st
         "ansatz.D=3": "D 2 (now 3)",
         "sampler.n_walkers=8": "4 walkers (now 8)",
         "hamiltonian.h=0.5": "couplings",
-        "optimizer.momentum=0.5": "other settings of the optimizer",
+        "optimizer.momentum=0.5": "keeps its own",
+        "optimizer.kind=adam": "keeps its own",
         "ansatz.dtype=complex128": "dtype float64 (now complex128)",
     }.items():
         assert words in complaint(capsys, 2, "run", "--resume", "first", "--set", change)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tnvmc.app import stages
 from tnvmc.app.run import Interrupted, resume_run, run_file
 from tnvmc.app.stages import StagedRun
 from tnvmc.contraction.schemes import Exact
+from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.lattice import square
 from tnvmc.operators.models import heisenberg
 from tnvmc.settings import stages as settings_of_stages
@@ -27,7 +29,7 @@ from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import ConfigError, validate
 from tnvmc.storage.hdf5 import StateFileError, opened, read_parameters, read_stages
 from tnvmc.storage.run_folder import FolderError, RunFolder, stage_file
-from tnvmc.vmc import checkpoint
+from tnvmc.vmc import checkpoint, measured_iterate
 
 ROUNDING = 1e-12
 
@@ -422,8 +424,16 @@ def test_what_would_be_lost_is_not_cut(file: Path) -> None:
 
 
 @pytest.mark.whole
-def test_the_state_that_was_measured_can_be_loaded(tmp_path: Path) -> None:
+def test_the_state_that_was_measured_can_be_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The energy of the mean was reported, and all files held the last parameters."""
+
+    def mean_is_best(_: Any, iterates: Any, last: Any, *__: Any) -> Any:
+        told = Diagnostic("measured_mean", "good", measured_iterate._compared(None, None))
+        return replace(last, theta=iterates.mean), (told,)
+
+    monkeypatch.setattr(measured_iterate, "_best", mean_is_best)
     last = [*ALONE.splitlines(), 'learning_rate = "auto"', "memory = 0.9"]
     (tmp_path / "auto.toml").write_text("\n".join(last))
     folder = tmp_path / "run"

@@ -190,7 +190,8 @@ def test_after_an_update_that_leads_astray_all_measurements_see_the_state_before
         (expected.mean, expected.error),
     ):
         assert abs(energy - last.energy) < 6 * math.hypot(error, last.energy_error)
-    assert codes(measured) == codes(expected) == ["measured_before_last_update"]
+    for told in (measured, expected):
+        assert "measured_before_last_update" in codes(told)
     assert measured.diagnostics[0].values["because"] == "energy_jump"
     vmc.method = replace(vmc.method, sampler=Enumerate())
     assert vmc.measure().energy == pytest.approx(vmc.expect(OPERATOR).mean, abs=1e-12)

@@ -115,7 +115,7 @@ def resume_run(
     return continued_run(settings, own_settings=file is None)
 
 
-_KEPT = (".kind", ".model", ".init", ".init_noise", ".out", ".starts", ".sharing")
+_KEPT = (".kind", ".model", ".init", ".init_noise", ".momentum", ".out", ".starts", ".sharing")
 """Ends of keys that have had their effect where a run was begun."""
 
 

@@ -196,10 +196,14 @@ def _steps(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
         **_moved(result, change),
     }
     hidden = min(abs(_beyond_rounding(result, moved)) + noise for moved, noise in (seen, longer))
-    code = "steps_undecided" if hidden > _HIDDEN * sigma(result) else "steps_settled"
-    if _seen(result, change, error):
-        code = "energy_still_falls" if change < 0 else "energy_rises"
-    yield Diagnostic(code, "good" if code == "steps_settled" else "open", values)
+    if _seen(result, change, error) and change < 0:
+        yield Diagnostic("energy_still_falls", "open", values)
+    elif _seen(result, change, error):
+        yield Diagnostic("energy_rises", "open", values)
+    elif hidden > _HIDDEN * sigma(result):
+        yield Diagnostic("steps_undecided", "open", values)
+    else:
+        yield Diagnostic("steps_settled", "good", values)
 
 
 def _samples(result: Json) -> Iterator[Diagnostic]:
