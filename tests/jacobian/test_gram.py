@@ -10,13 +10,12 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from tests.jacobian.test_jacobian import Foreign, dumb_dense, random_slices
+from tests.jacobian.test_jacobian import dumb_dense, random_slices
 from tnvmc.backend import host
 from tnvmc.backend.process import side_by_side, threads_in_use, using_threads
 from tnvmc.jacobian import gram as module
 from tnvmc.jacobian import pieces
-from tnvmc.jacobian.centered import CenteredJacobian
-from tnvmc.jacobian.dense import as_base, concatenate
+from tnvmc.jacobian.dense import concatenate
 from tnvmc.jacobian.gram import gram_of_slices
 
 WIDTHS = (5, 20, 7, 3, 11)
@@ -70,18 +69,6 @@ def test_memory_is_that_of_the_result_and_of_two_slices() -> None:
         tracemalloc.stop()
     result, two, panel = 8 * 600**2, 8 * 600 * 2 * 300, 8 * module.TILE * 600
     assert peak < 1.1 * (result + two + panel)
-
-
-def test_the_matrix_of_a_foreign_jacobian_is_not_changed() -> None:
-    class Keeping(Foreign):
-        def gram(self) -> np.ndarray:
-            return kept
-
-    own = Keeping(np.random.default_rng(0).normal(size=(6, 4)))
-    kept = own.matrix @ own.matrix.T
-    before = kept.copy()
-    CenteredJacobian(as_base(own), np.full(6, 1 / 6)).gram()
-    np.testing.assert_array_equal(kept, before)
 
 
 def test_parts_are_let_go_of_but_not_emptied() -> None:

@@ -8,13 +8,9 @@ import pytest
 from tests.optimize.problems import random_numbers
 from tnvmc.backend.process import using_threads
 from tnvmc.jacobian import gram_operator
-from tnvmc.jacobian.centered import (
-    CenteredJacobian,
-    SampleSpace,
-    SharedSampleSpace,
-    in_sample_space,
-)
+from tnvmc.jacobian.centered import CenteredJacobian, SampleSpace, in_sample_space
 from tnvmc.jacobian.dense import DenseJacobian, as_base
+from tnvmc.jacobian.gram_operator import GramOperator
 from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients, preconditioner
 
@@ -58,12 +54,13 @@ def test_columns_are_those_of_the_matrix(kind: str) -> None:
     matrix, chosen = a.gram(), np.arange(0, a.shape[0], 9)
 
     def task(space: SampleSpace) -> tuple[np.ndarray, ...]:
-        assert isinstance(space, SharedSampleSpace)
+        call = space.call
+        assert call is not None
         core = space.choose(chosen)
-        y, r = np.linspace(0, 1, len(chosen)), np.linspace(-1, 2, space.n_rows)
-        products = space.columns_times(y), space.columns_adjoint(r)
-        space.divide(2 * np.eye(len(chosen)))
-        return core, *products, space.square(), y, r
+        y, r = np.linspace(0, 1, len(chosen)), np.linspace(-1, 2, a.shape[0])
+        products = call(GramOperator.columns_times, y), call(GramOperator.columns_adjoint, r)
+        call(GramOperator.divide, 2 * np.eye(len(chosen)))
+        return core, *products, call(GramOperator.square), y, r
 
     core, times, adjoint, square, y, r = in_sample_space(a, task)
     columns = matrix[:, chosen]
@@ -82,7 +79,7 @@ def test_the_solution_is_the_same_in_half_of_the_iterations(kind: str) -> None:
     a = jacobian(kind)
     trace = a.trace()
     shift, rhs = 1e-3 * trace / a.shape[0], a.apply(np.ones(a.shape[1]) / 10)
-    plain, before = TIGHT.solve(a.gram_times, rhs, shift)
+    plain, before = TIGHT.solve(SampleSpace(a).times, rhs, shift)
     x, info = TIGHT.in_samples(a, rhs, shift, trace)
     assert info.residual is not None and info.residual <= TIGHT.tolerance
     np.testing.assert_allclose(x, plain, atol=1e-6 * np.abs(plain).max())

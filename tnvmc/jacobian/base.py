@@ -206,7 +206,6 @@ class LocalJacobian(JacobianBase):
         return self.products.gram()
 
     def squared_norms(self) -> Array:
-        """Compute |O_s|^2 of each sample: (M,)."""
         return exact_sums.summed(self.products.squared_norms())
 
 

@@ -99,10 +99,6 @@ class CenteredJacobian:
         gram *= root
         return gram
 
-    def gram_times(self, u: Array) -> Array:
-        """Compute A A^dagger u: (parts * M,), without the matrix."""
-        return self.apply(self.adjoint(u))
-
     def covariance(self) -> Array:
         """Compute S = A^dagger A: (P, P), in double precision where the weights are.  Cost M P^2.
 
@@ -146,59 +142,34 @@ def row_pieces(n_parts: int, n_samples: int, n_params: int) -> list[tuple[int, s
     return [(part, piece) for part in range(n_parts) for piece in pieces]
 
 
+@dataclass(frozen=True)
 class SampleSpace:
     """The matrix A A^dagger (n, n) for iterations, seen from rank 0."""
 
-    def __init__(self, a: CenteredJacobian) -> None:
-        self.n_rows = a.shape[0]
-        self._a = a
+    a: CenteredJacobian
+    call: Call | None = None
+    """Of methods of `GramOperator`, on all ranks and on NumPy, which then may have some columns C
+    (n, l) of the matrix; None: products with A are all there is."""
 
-    def gram_times(self, u: Array) -> Array:
+    def times(self, u: Array) -> Array:
         """Compute A A^dagger u: (n,) -> (n,)."""
-        return self._a.gram_times(u)
-
-
-class SharedSampleSpace(SampleSpace):
-    """The same, shared by all ranks, on NumPy, and with some columns C (n, l) of it."""
-
-    def __init__(self, a: CenteredJacobian, call: Call) -> None:
-        super().__init__(a)
-        self._call = call
-
-    def gram_times(self, u: Array) -> Array:
-        """Compute A A^dagger u: (n,) -> (n,)."""
-        a = self._a
-        return a.centred(self._call(GramOperator.times, a.centred_adjoint(u)))
+        if self.call is None:
+            return self.a.apply(self.a.adjoint(u))
+        return self.a.centred(self.call(GramOperator.times, self.a.centred_adjoint(u)))
 
     def choose(self, chosen: np.ndarray) -> np.ndarray:
         """Let C be the columns of these samples; gives their rows (l, l).
 
         Cost: 2 l / n of the matrix.
         """
-        weight, parts = self._a.weight, self._a.parts
+        assert self.call is not None
+        weight, parts = self.a.weight, self.a.parts
         of_parts = np.kron(np.eye(parts), weight)
-        means = np.stack([self._call(GramOperator.times, each) for each in of_parts], axis=1)
+        means = np.stack([self.call(GramOperator.times, each) for each in of_parts], axis=1)
         root = np.tile(np.sqrt(weight), parts)
-        core = self._call(
-            GramOperator.choose, chosen, CenteringTerms(means, of_parts @ means, root)
-        )
+        terms = CenteringTerms(means, of_parts @ means, root)
+        core = self.call(GramOperator.choose, chosen, terms)
         return np.asarray((core + dagger(core)) / 2)
-
-    def divide(self, factor: np.ndarray) -> None:
-        """Replace C by C L^-dagger for a lower triangle L."""
-        self._call(GramOperator.divide, factor)
-
-    def square(self) -> np.ndarray:
-        """Compute C^dagger C: (l, l)."""
-        return np.asarray(self._call(GramOperator.square))
-
-    def columns_times(self, y: np.ndarray) -> np.ndarray:
-        """Compute C y: (l,) -> (n,)."""
-        return np.asarray(self._call(GramOperator.columns_times, y))
-
-    def columns_adjoint(self, r: np.ndarray) -> np.ndarray:
-        """Compute C^dagger r: (n,) -> (l,)."""
-        return np.asarray(self._call(GramOperator.columns_adjoint, r))
 
 
 def in_sample_space(a: CenteredJacobian, task: Callable[[SampleSpace], T]) -> T:
@@ -206,7 +177,7 @@ def in_sample_space(a: CenteredJacobian, task: Callable[[SampleSpace], T]) -> T:
     jacobian = a.jacobian
 
     def shared(call: Call) -> T:
-        return task(SharedSampleSpace(a, call))
+        return task(SampleSpace(a, call))
 
     if array_namespace(a.weight) is not np:
         return task(SampleSpace(a))

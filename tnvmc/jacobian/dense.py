@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -60,12 +59,10 @@ class DenseJacobian(LocalJacobian):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(M, P)."""
         return self.matrix.shape[0], self.matrix.shape[1]
 
     @property
     def dtype(self) -> Any:
-        """Type of the entries."""
         return self.matrix.dtype
 
     def adjoint(self, u: Array) -> Array:
@@ -73,23 +70,18 @@ class DenseJacobian(LocalJacobian):
         return array_namespace(u).concat(self.products.adjoint(u))
 
     def dense(self) -> Array:
-        """Give O itself."""
         return self.matrix
 
     def rows(self, start: int, stop: int) -> DenseJacobian:
-        """Give the part that belongs to samples start..stop-1."""
         return DenseJacobian(self.matrix[start:stop, :])
 
     def mapped(self, function: Callable[[Array], Array]) -> DenseJacobian:
-        """Apply a function to the entries."""
         return DenseJacobian(function(self.matrix))
 
     def stacked_real(self) -> DenseJacobian:
-        """Put Re O above Im O: (M, P) complex -> (2 M, P) real."""
         return concatenated_dense([self.mapped(real_part), self.mapped(imaginary_part)])
 
     def about(self) -> DenseLayout:
-        """Tell shape and type."""
         dtype = to_host(self.matrix[:0, :]).dtype
         return DenseLayout(self.shape, dtype, array_namespace(self.matrix))
 
@@ -106,7 +98,6 @@ class DenseLayout(UnitLayout):
 
     @property
     def unit_widths(self) -> Sequence[int]:
-        """Columns of each block."""
         return block_widths(self.shape[1])
 
     def dealt(self, n_ranks: int) -> list[range]:
@@ -118,35 +109,28 @@ class DenseLayout(UnitLayout):
         return self.dealt(n_ranks)
 
     def cut(self, jacobian: JacobianBase) -> list[Array]:
-        """Give the blocks of a Jacobian, as views."""
         return in_blocks(jacobian.dense())
 
     def products(self, places: range, units: Sequence[Array]) -> DenseProducts:
-        """Give products with some blocks."""
         return DenseProducts(units, sum(self.unit_widths[: places.start]))
 
     def vector(self, blocks: Sequence[Array]) -> Array:
-        """Put blocks of O^dagger u together."""
         return self.xp.concat(blocks)
 
     def parameters(self, places: range) -> list[slice]:
-        """Give the columns of some blocks."""
         bounds = [*pairwise(accumulate(self.unit_widths, initial=0))]
         return [slice(*bounds[k]) for k in places]
 
     def assembled(self, units: Sequence[Array], rows: slice) -> DenseJacobian:
-        """Make a Jacobian of all blocks."""
         return DenseJacobian(self.xp.concat(units, axis=1))
 
     def stacked_real(self) -> DenseLayout:
-        """Give the layout of twice the samples."""
         n_samples, n_params = self.shape
         return replace(
             self, shape=(2 * n_samples, n_params), dtype=np.empty(0, self.dtype).real.dtype
         )
 
     def of_samples(self, layouts: Sequence[UnitLayout]) -> DenseLayout:
-        """Give the layout of the samples of several."""
         return replace(self, shape=(sum(each.shape[0] for each in layouts), self.shape[1]))
 
 
@@ -158,7 +142,6 @@ class DenseProducts(UnitProducts):
     start: int = 0  #: the first of their columns, among all
 
     def terms(self, v: Array) -> list[Array]:
-        """Compute what each block adds to O v."""
         found, begin = [], self.start
         for block in self.units:
             end = begin + block.shape[1]
@@ -167,7 +150,6 @@ class DenseProducts(UnitProducts):
         return found
 
     def adjoint(self, u: Array) -> list[Array]:
-        """Compute the part of O^dagger u of each block."""
         transpose, conjugate = array_namespace(u).matrix_transpose, conj(u)
         return [conj(transpose(_contiguous(block)) @ conjugate) for block in self.units]
 
@@ -177,7 +159,6 @@ class DenseProducts(UnitProducts):
         return [block @ DenseProducts([block]).adjoint(u)[0] for block in own]
 
     def squared_norms(self) -> list[Array]:
-        """Compute squared norms of the rows of each block."""
         on_host = array_namespace(*self.units) is np if self.units else True
         return [exact_sums.norms(x) if on_host else square_sums(x) for x in self.units]
 
@@ -201,7 +182,6 @@ class DenseProducts(UnitProducts):
         return total
 
     def gram_block(self, rows: slice, chosen: np.ndarray, scales: np.ndarray) -> np.ndarray:
-        """Compute some rows and columns of O O^dagger."""
         shape = (len(scales[rows]), len(chosen))
         total = np.zeros(shape, np.result_type(*self.units, np.float64))
         for block in self.units:
@@ -210,62 +190,7 @@ class DenseProducts(UnitProducts):
         return total
 
     def dense_columns(self, rows: slice) -> list[np.ndarray]:
-        """Give some rows of each block."""
         return [block[rows] for block in self.units]
-
-
-@dataclass(frozen=True)
-class ForeignJacobian(JacobianBase):
-    """A user's own Jacobian; what `Jacobian` does not ask for is computed from `dense`."""
-
-    jacobian: Jacobian
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(M, P)."""
-        return self.jacobian.shape
-
-    @property
-    def dtype(self) -> Any:
-        """Type of the entries."""
-        return self._made_dense.dtype
-
-    def apply(self, v: Array) -> Array:
-        """Compute O v: (P,) -> (M,)."""
-        return self.jacobian.apply(v)
-
-    def adjoint(self, u: Array) -> Array:
-        """Compute O^dagger u: (M,) -> (P,)."""
-        return self.jacobian.adjoint(u)
-
-    def gram(self) -> Array:
-        """Compute O O^dagger: (M, M), a copy, since the user's Jacobian may keep its own."""
-        gram = self.jacobian.gram()
-        return array_namespace(gram).asarray(gram, copy=True)
-
-    def squared_norms(self) -> Array:
-        """Compute |O_s|^2 of each sample: (M,)."""
-        return self._made_dense.squared_norms()
-
-    def dense(self) -> Array:
-        """Give all of O: (M, P)."""
-        return self.jacobian.dense()
-
-    def rows(self, start: int, stop: int) -> DenseJacobian:
-        """Give the part that belongs to samples start..stop-1."""
-        return self._made_dense.rows(start, stop)
-
-    def stacked_real(self) -> DenseJacobian:
-        """Put Re O above Im O: (M, P) complex -> (2 M, P) real."""
-        return self._made_dense.stacked_real()
-
-    def about(self) -> DenseLayout:
-        """Tell shape and type."""
-        return self._made_dense.about()
-
-    @cached_property
-    def _made_dense(self) -> DenseJacobian:
-        return DenseJacobian(self.dense())
 
 
 def concatenated_dense(jacobians: Sequence[Jacobian]) -> DenseJacobian:
@@ -298,8 +223,8 @@ def concatenate(jacobians: list[Any]) -> JacobianBase:
 
 
 def as_base(jacobian: Jacobian) -> JacobianBase:
-    """Give a Jacobian with all that those of this package offer."""
-    return jacobian if isinstance(jacobian, JacobianBase) else ForeignJacobian(jacobian)
+    """Give a Jacobian with all that those of this package offer; a user's own becomes dense."""
+    return jacobian if isinstance(jacobian, JacobianBase) else DenseJacobian(jacobian.dense())
 
 
 def _contiguous(block: Array) -> Array:

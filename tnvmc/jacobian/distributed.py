@@ -49,12 +49,10 @@ class DistributedJacobian(JacobianBase):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(M, P)."""
         return self.layout.shape
 
     @property
     def dtype(self) -> Any:
-        """Type of the entries."""
         return self.layout.xp.asarray(np.empty(0, self.layout.dtype)).dtype
 
     def apply(self, v: Array) -> Array:
@@ -95,7 +93,6 @@ class DistributedJacobian(JacobianBase):
         return DistributedJacobian(self.ranks, tuple(places), self.layout.stacked_real())
 
     def about(self) -> UnitLayout:
-        """Tell shape, type, and what says where units belong."""
         return self.layout
 
     def with_all_ranks(self, task: Callable[[Call], T]) -> T:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import accumulate, pairwise
+from operator import add
 from typing import Any
 
 from tnvmc.backend.namespace import array_namespace
@@ -30,7 +32,6 @@ class HStackJacobian(JacobianBase):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(M, P)."""
         return self._shapes[0][0], sum(n for _, n in self._shapes)
 
     @property
@@ -40,33 +41,29 @@ class HStackJacobian(JacobianBase):
         return next((dtype for dtype in dtypes if "complex" in str(dtype)), dtypes[0])
 
     def apply(self, v: Array) -> Array:
-        """Compute O v: (P,) -> (M,)."""
-        return _sum(part.apply(unit * own) for part, unit, own in self._with(v))
+        bounds = pairwise(accumulate((n for _, n in self._shapes), initial=0))
+        parts = zip(self._in_units, bounds, strict=True)
+        return reduce(add, (part.apply(unit * v[slice(*own)]) for (part, unit), own in parts))
 
     def adjoint(self, u: Array) -> Array:
-        """Compute O^dagger u: (M,) -> (P,)."""
         found = [unit * part.adjoint(u) for part, unit in self._in_units]
         return array_namespace(*found).concat(found)
 
     def gram(self) -> Array:
         """Compute O O^dagger: (M, M).  Memory: two of these matrices."""
-        return _sum(_times(part.gram(), unit**2) for part, unit in self._in_units)
+        return reduce(add, (_times(part.gram(), unit**2) for part, unit in self._in_units))
 
     def squared_norms(self) -> Array:
-        """Compute |O_s|^2 of each sample: (M,)."""
-        return _sum(unit**2 * part.squared_norms() for part, unit in self._in_units)
+        return reduce(add, (unit**2 * part.squared_norms() for part, unit in self._in_units))
 
     def dense(self) -> Array:
-        """Give all of O: (M, P).  For small systems and tests."""
         found = [unit * part.dense() for part, unit in self._in_units]
         return array_namespace(*found).concat(found, axis=1)
 
     def rows(self, start: int, stop: int) -> HStackJacobian:
-        """Give the part that belongs to samples start..stop-1."""
         return self._each(lambda part: part.rows(start, stop))
 
     def mapped(self, function: Callable[[Array], Array]) -> HStackJacobian:
-        """Apply a function to the entries of all parts."""
         return self._each(lambda part: part.mapped(function))
 
     def stacked_real(self) -> HStackJacobian:
@@ -74,7 +71,6 @@ class HStackJacobian(JacobianBase):
         return self._each(lambda part: part.stacked_real())
 
     def about(self) -> HStackLayout:
-        """Tell what each part tells."""
         parts = tuple(part.about() for part in self.parts)
         return HStackLayout(self.shape, self.dtype, parts[0].xp, parts)
 
@@ -96,12 +92,6 @@ class HStackJacobian(JacobianBase):
     def _in_units(self) -> Iterator[tuple[JacobianBase, float]]:
         return zip(self.parts, self.units or (1.0,) * len(self.parts), strict=True)
 
-    def _with(self, v: Array) -> Iterator[tuple[JacobianBase, float, Array]]:
-        """Each part with its unit and what belongs to it of a vector (P,)."""
-        bounds = pairwise(accumulate((n for _, n in self._shapes), initial=0))
-        for (part, unit), (begin, end) in zip(self._in_units, bounds, strict=True):
-            yield part, unit, v[begin:end]
-
 
 @dataclass(frozen=True)
 class HStackLayout(Layout):
@@ -115,10 +105,3 @@ def _times(own: Array, factor: float) -> Array:
     if factor != 1:
         own *= factor
     return own
-
-
-def _sum(terms: Iterable[Array]) -> Array:
-    total = None
-    for term in terms:
-        total = term if total is None else total + term
-    return total

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,9 +101,7 @@ class Pieces:
     def dealt_by_groups(self, n_ranks: int) -> list[range]:
         """Deal out whole groups to each rank."""
         sizes = [sum(piece.end - piece.begin for piece in group) for group in self.groups]
-        ends = [0]
-        for group in self.groups:
-            ends.append(ends[-1] + len(group))
+        ends = [*accumulate(map(len, self.groups), initial=0)]
         return [range(ends[each.start], ends[each.stop]) for each in shares(sizes, n_ranks)]
 
     def cut(self, slices: Sequence[Array]) -> list[Array]:
@@ -132,10 +131,7 @@ class Pieces:
 
     @cached_property
     def _starts(self) -> list[int]:
-        starts = [0]
-        for width in self.widths:
-            starts.append(starts[-1] + width)
-        return starts
+        return [*accumulate(self.widths, initial=0)]
 
 
 def _parts(size: int, most: int | None) -> int:
@@ -172,11 +168,9 @@ class SliceProducts(UnitProducts):
     _spins_by_site: dict[int, np.ndarray] = field(default_factory=dict, init=False)
 
     def terms(self, v: Array) -> list[Array]:
-        """Compute what each piece adds to O v."""
         return self._each(lambda piece, own: self._term(piece, own, self.pieces.block(v, piece)))
 
     def adjoint(self, u: Array) -> list[Array]:
-        """Compute the blocks (d, w) of O^dagger u."""
         return self._each(lambda piece, own: self._block(piece, own, u))
 
     def gram_terms(self, u: Array) -> list[Array]:
@@ -184,7 +178,6 @@ class SliceProducts(UnitProducts):
         return self._each(lambda piece, own: self._term(piece, own, self._block(piece, own, u)))
 
     def squared_norms(self) -> list[Array]:
-        """Compute squared norms of the rows of each piece."""
         on_host = array_namespace(self.spins) is np
         norms = exact_sums.norms if on_host else square_sums
         return self._each(lambda piece, own: norms(own))
@@ -209,7 +202,6 @@ class SliceProducts(UnitProducts):
         return gram_of_slices(self.units, self.spins[:, sites], groups, scales)
 
     def gram_block(self, rows: slice, chosen: np.ndarray, scales: np.ndarray) -> np.ndarray:
-        """Compute some rows and columns of O O^dagger."""
         shape, dtypes = (len(scales[rows]), len(chosen)), [each.dtype for each in self.units[:1]]
         total = np.zeros(shape, np.result_type(*dtypes, np.float64))
         add_at, rounding = adder(total), (scales[rows], scales[chosen])

@@ -55,12 +55,10 @@ class SliceJacobian(LocalJacobian):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(M, P)."""
         return self.spins.shape[0], self.local_dim * sum(x.shape[1] for x in self.slices)
 
     @property
     def dtype(self) -> Any:
-        """Type of the entries."""
         return self.slices[0].dtype
 
     def adjoint(self, u: Array) -> Array:
@@ -80,20 +78,16 @@ class SliceJacobian(LocalJacobian):
         return xp.concat(blocks, axis=1)
 
     def rows(self, start: int, stop: int) -> SliceJacobian:
-        """Give the part that belongs to samples start..stop-1."""
         slices = [slice_[start:stop, :] for slice_ in self.slices]
         return SliceJacobian(slices, self.spins[start:stop, :], self.local_dim)
 
     def mapped(self, function: Callable[[Array], Array]) -> SliceJacobian:
-        """Apply a function to the entries of the slices."""
         return replace(self, slices=[function(slice_) for slice_ in self.slices])
 
     def stacked_real(self) -> SliceJacobian:
-        """Put Re O above Im O: (M, P) complex -> (2 M, P) real."""
         return self.joined([self.mapped(real_part), self.mapped(imaginary_part)])
 
     def about(self) -> SliceLayout:
-        """Tell shape and type, and what says where slices belong."""
         widths, dtype = self._widths, to_host(self.slices[0][:0, :]).dtype
         xp = array_namespace(self.slices[0])
         return SliceLayout(self.shape, dtype, xp, widths, to_host(self.spins), self.local_dim)
@@ -134,7 +128,6 @@ class SliceJacobian(LocalJacobian):
 
     @property
     def products(self) -> SliceProducts:
-        """All pieces."""
         on_host = array_namespace(self.spins) is np
         pieces = pieces_of(self._widths, self.local_dim, on_host)
         return SliceProducts(pieces, range(len(pieces.all)), pieces.cut(self.slices), self.spins)
@@ -157,7 +150,6 @@ class SliceLayout(UnitLayout):
 
     @property
     def unit_widths(self) -> Sequence[int]:
-        """Columns of each piece."""
         return [piece.end - piece.begin for piece in self.pieces.all]
 
     def dealt(self, n_ranks: int) -> list[range]:
@@ -169,15 +161,12 @@ class SliceLayout(UnitLayout):
         return self.pieces.dealt_by_groups(n_ranks)
 
     def cut(self, jacobian: SliceJacobian) -> list[Array]:
-        """Give the pieces of a Jacobian, as views."""
         return self.pieces.cut(jacobian.slices)
 
     def products(self, places: range, units: Sequence[Array]) -> SliceProducts:
-        """Give products with some pieces."""
         return SliceProducts(self.pieces, places, units, to_namespace(self.spins, self.xp))
 
     def vector(self, blocks: Sequence[Array]) -> Array:
-        """Put blocks of O^dagger u together."""
         return self.pieces.vector(blocks)
 
     def parameters(self, places: range) -> list[slice]:
@@ -189,17 +178,14 @@ class SliceLayout(UnitLayout):
         return found
 
     def assembled(self, units: Sequence[Array], rows: slice) -> SliceJacobian:
-        """Make a Jacobian of some rows of all pieces."""
         spins = to_namespace(self.spins[rows], self.xp)
         return SliceJacobian(self.pieces.joined(units), spins, self.local_dim)
 
     def stacked_real(self) -> SliceLayout:
-        """Give the layout of twice the samples."""
         n_samples, n_params = self.shape
         dtype, spins = np.empty(0, self.dtype).real.dtype, np.tile(self.spins, (2, 1))
         return replace(self, shape=(2 * n_samples, n_params), dtype=dtype, spins=spins)
 
     def of_samples(self, layouts: Sequence[SliceLayout]) -> SliceLayout:
-        """Give the layout of the samples of several."""
         spins = np.concatenate([each.spins for each in layouts])
         return replace(self, shape=(len(spins), self.shape[1]), spins=spins)

@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tnvmc.backend.arguments import positive, set_whole
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.jacobian.centered import (
-    CenteredJacobian,
-    SampleSpace,
-    SharedSampleSpace,
-    in_sample_space,
-)
+from tnvmc.jacobian.centered import CenteredJacobian, SampleSpace, in_sample_space
+from tnvmc.jacobian.gram_operator import GramOperator
 from tnvmc.optimize.rule import NonFiniteError, SolveInfo
 
 Array = Any
@@ -64,7 +61,7 @@ class ConjugateGradients:
         """Solve (A A^dagger + shift) x = b, preconditioned if it can be; `trace` of A A^dagger."""
 
         def solved(space: SampleSpace) -> tuple[Array, SolveInfo]:
-            return self.solve(space.gram_times, rhs, shift, preconditioner(space, shift, trace))
+            return self.solve(space.times, rhs, shift, preconditioner(space, shift, trace))
 
         return in_sample_space(a, solved)
 
@@ -176,19 +173,21 @@ def preconditioner(
     Cost: n l entries of the matrix, n l^2 for B and its square, shared by all ranks; 2 l^3 / 3 on
     rank 0.
     """
-    n = space.n_rows
+    n, call = space.a.shape[0], space.call
     n_columns = min(MOST_COLUMNS, n // _SHARE)
-    if not isinstance(space, SharedSampleSpace) or n_columns < _FEWEST or not shift > 0:
+    if call is None or n_columns < _FEWEST or not shift > 0:
         return None
     core = space.choose(np.arange(n_columns) * n // n_columns)
     if not np.isfinite(core).all():
         return None
     one = np.eye(n_columns)
     try:
-        space.divide(np.linalg.cholesky(core + _CORE * shift * n_columns / n * one))
-        square = space.square()
+        divide = partial(call, GramOperator.divide)
+        divide(np.linalg.cholesky(core + _CORE * shift * n_columns / n * one))
+        square = call(GramOperator.square)
         rest = max(trace - float(np.trace(square).real), 0.0) / (n - n_columns)
-        space.divide(np.linalg.cholesky(square + (shift + rest) * one))
+        divide(np.linalg.cholesky(square + (shift + rest) * one))
     except np.linalg.LinAlgError:
         return None
-    return lambda r: r - space.columns_times(space.columns_adjoint(r))
+    times, adjoint = GramOperator.columns_times, GramOperator.columns_adjoint
+    return lambda r: r - call(times, call(adjoint, r))

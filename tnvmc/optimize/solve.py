@@ -58,7 +58,8 @@ def least_squares(
         ValueError: shapes that do not belong together, weights that sum to nothing.
     """
     xp = array_namespace(local_energy)
-    complex_psi, own = _check(theta, jacobian, local_energy, weight), as_base(jacobian)
+    own = as_base(jacobian)
+    complex_psi = _check(theta, own, local_energy, weight)
     weight = _normalised(weight, local_energy)
     energy, clipped = clip_outliers(local_energy, weight, clip)
     # Relative to a typical sample, so that equal energies give a force of 0 and not of rounding.
