@@ -34,16 +34,15 @@ measured. `tnvmc measure records/NAME` measures it again and writes `observables
 `benchmarks/records.py --measure` does so for all in a temporary folder and compares. The table is
 written by `benchmarks/records.py`.
 
-Energies are totals in the units of the model. sigma is their standard error; tau, effective (the
-number of independent samples), R-hat, V-score and closure spread are explained in
-[Conventions](../docs/conventions.md). E_inf, the energy at infinite temperature, is 0 for all of
-these models but Rydberg atoms. dof is the number of sites. A relative error below zero is an energy
-below the one that it is compared with.
+Energies are totals in the units of the model. sigma is their standard error; tau, R-hat, V-score
+and closure spread are explained in [Conventions](../docs/conventions.md). E_inf, the energy at
+infinite temperature, is 0 for all of these models but Rydberg atoms. dof is the number of sites. A
+relative error below zero is an energy below the one that it is compared with.
 
 """
 
 COLUMNS = (
-    "record", "state", "energy", "sigma", "variance", "V-score", "dof", "samples", "tau", "effective",
+    "record", "state", "energy", "sigma", "variance", "V-score", "dof", "samples", "tau",
     "R-hat", "chi", "closure spread", "relative error", "time",
 )  # fmt: skip
 
@@ -71,7 +70,6 @@ def row(name: str, found: Mapping[str, Any]) -> tuple[str, ...]:
         str(found["n_sites"]),
         str(found["n_samples"]),
         _number(found["tau"], ".2f"),
-        _number(found.get("bulk_ess"), ".0f"),
         _number(found["r_hat"], ".4f"),
         str(measured_chi(found) or config.get("contraction", {}).get("chi") or ""),
         _number(found["closure_spread"], ".1g"),

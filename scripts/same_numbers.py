@@ -60,8 +60,6 @@ RESULT = [
     "acceptance",
     "closure_spread",
     "effective_samples",
-    "bulk_ess",
-    "tail_ess",
     "n_parameters",
     "n_independent",
     "off_diagonal_energy",

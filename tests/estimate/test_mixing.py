@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.estimate.test_statistics import ar1
-from tnvmc.estimate.mixing import bulk_ess, r_hat_limit, split_r_hat, tail_ess
+from tnvmc.estimate.mixing import r_hat_limit, split_r_hat
 from tnvmc.estimate.reliability import slowest
 
 
@@ -81,21 +81,3 @@ def test_the_worst_of_many_quantities_is_farther_off_by_chance() -> None:
 
 def test_where_r_hat_is_not_known_there_is_no_limit() -> None:
     assert r_hat_limit(1, 64) == r_hat_limit(3, 1) == math.inf
-
-
-@pytest.mark.parametrize("tau", [0.5, 2.0, 8.0])
-def test_effective_samples_of_known_chains(tau: float) -> None:
-    """M / (2 tau) for the mean, 10 % uncertain for each of 20 runs."""
-    rho = (2 * tau - 1) / (2 * tau + 1)
-    runs = ar1(1024, 8, rho, seed=6, repeats=20)
-    expected = 8192 / (2 * tau)
-    assert np.mean([bulk_ess(run) for run in runs]) == pytest.approx(expected, rel=0.1)
-    tails = [tail_ess(run) for run in runs]
-    assert 0.4 * expected < np.mean(tails) < 3 * expected
-
-
-def test_effective_samples_of_independent_draws_and_of_stuck_chains() -> None:
-    rng = np.random.default_rng(7)
-    assert bulk_ess(rng.normal(size=(1, 100))) == 100
-    stuck = np.tile(rng.normal(size=8), (64, 1)) + 0.01 * rng.normal(size=(64, 8))
-    assert bulk_ess(stuck) < 20

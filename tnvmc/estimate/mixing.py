@@ -1,4 +1,4 @@
-"""What the scatter of chains tells: the error of a mean, R-hat, effective sample sizes.
+"""What the scatter of chains tells: the error of a mean, and R-hat.
 
 Source: A. Vehtari, A. Gelman, D. Simpson, B. Carpenter, P.-C. Buerkner, Bayesian Analysis 16, 667
 (2021).  Series are (n_draws, W).
@@ -18,8 +18,6 @@ LEAST_TAU, OUTLASTED, DRAWS_PER_TAU = 1.0, 2.0, 40.0
 outlasts, or below 1/40 of their length, where R-hat is 1.05 at most."""
 
 _CHANCE = 5e-4  # that R-hat of chains at that limit exceeds `r_hat_limit`; two numbers are compared
-
-_TAIL = 0.05  # on either side, of the tail effective sample size
 
 
 def split(series: np.ndarray) -> np.ndarray:
@@ -78,44 +76,6 @@ def r_hat_limit(
 def r_hat_of(ratio: float, n_draws: float) -> float:
     """Give R-hat for n times the variance between over that within chains: 2 tau."""
     return math.sqrt((n_draws - 1) / n_draws + ratio / n_draws)
-
-
-def bulk_ess(values: np.ndarray) -> float:
-    """Effective number of samples for the location (section 4 of the source).
-
-    That of the rank-normalised halves; of independent draws (n_draws = 1 to 3) their number.
-    """
-    return _ess(_normal_scores(split(values)))
-
-
-def tail_ess(values: np.ndarray) -> float:
-    """Effective number of samples for the tails: the smaller one of the 5 % and 95 % quantiles."""
-    edges = np.quantile(values, [_TAIL, 1 - _TAIL])
-    chains = split(values)
-    return min(_ess((chains <= edge).astype(np.float64)) for edge in edges)
-
-
-def _ess(chains: np.ndarray) -> float:
-    """Effective samples of (n, m) chains by Geyer's initial monotone sequence (eqs. 10 to 13)."""
-    n, m = chains.shape
-    if n < 4 or not np.isfinite(chains).all():
-        return float(n * m)
-    means = chains.mean(axis=0)
-    centred = chains - means
-    size = 2 ** (2 * n - 1).bit_length()
-    spectrum = np.fft.rfft(centred, size, axis=0)
-    covariance = np.fft.irfft(np.abs(spectrum) ** 2, size, axis=0)[:n].mean(axis=1) / n
-    within = covariance[0] * n / (n - 1)
-    total = covariance[0] + (float(means.var(ddof=1)) if m > 1 else 0.0)
-    if total <= 0:
-        return float(n * m)
-    rho = 1 - (within - covariance * n / (n - 1)) / total
-    rho[0] = 1.0
-    pairs = rho[: n - n % 2].reshape(-1, 2).sum(axis=1)
-    negative = np.flatnonzero(pairs <= 0)
-    pairs = np.minimum.accumulate(pairs[: negative[0] if negative.size else len(pairs)])
-    two_tau = max(2 * float(pairs.sum()) - 1, 1 / math.log10(n * m))
-    return float(n * m / two_tau)
 
 
 def _r_hat(chains: np.ndarray) -> float:

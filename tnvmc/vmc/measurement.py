@@ -16,7 +16,6 @@ from tnvmc.backend.arguments import one_of, shortly, whole
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.estimate.mixing import bulk_ess, tail_ess
 from tnvmc.estimate.observables import (
     Observable,
     at_fixed_magnetisation,
@@ -171,7 +170,6 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
         chi=chi_of(problem.ansatz),
         off_diagonal_energy=seen.off_diagonal_energy,
         origin=(fingerprint(summed), *level),
-        **_effective(seen),
     )
     return Measured(measurement, point, seen, problem, moved, state.step)
 
@@ -200,16 +198,6 @@ def independent(problem: Problem, sector: int | None) -> int | None:
     n, d = operator.n_sites, operator.local_dim
     states = d**n if sector is None else count_states(n, d, (n * (d - 1) - sector) // 2)
     return min(ansatz.n_params - ansatz.n_null - (sector is not None), states - 1)
-
-
-def _effective(seen: Observation) -> dict[str, Any]:
-    """Effective samples of chains; nothing of weighted samples, which have their own number."""
-    if seen.info.exact or seen.snapshot.weight is not None:
-        return {}
-    local = np.asarray(to_host(seen.local)).real.reshape(-1, seen.info.n_walkers)
-    if not np.isfinite(local).all():
-        return {}
-    return {"bulk_ess": bulk_ess(local), "tail_ess": tail_ess(local)}
 
 
 def expect(method: Method, state: State, operator: Operator, plan: MeasurementPlan) -> Expectation:

@@ -99,8 +99,6 @@ class Measurement(Result):
     diagnostics: tuple[Diagnostic, ...] = ()
     effective_samples: float | None = None  #: of weighted draws, see `sampling.direct`
     acceptance_by_move: Mapping[str, float] | None = None  #: for each kind (`MOVE_KINDS`)
-    bulk_ess: float | None = None  #: effective samples of chains, for the mean (`estimate.mixing`)
-    tail_ess: float | None = None  #: the same for the 5 % and 95 % quantiles
     magnetisation: int | None = None  #: twice the total Sz of the sector; None: all of them
     overlaps: tuple[Overlap, ...] = ()
     """With states that it was kept orthogonal to, from new samples of both."""
