@@ -92,3 +92,17 @@ def test_threads_and_chunks_walk_the_same_chain() -> None:
     np.testing.assert_array_equal(one[0], two[0])
     np.testing.assert_array_equal(one[1].weight, two[1].weight)
     np.testing.assert_array_equal(one[1].jacobian.dense(), two[1].jacobian.dense())
+
+
+def test_plain_chains_have_weights_where_some_sample_needs_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A rare configuration among all samples need not be one of the walkers that were tried."""
+    monkeypatch.setattr(chains, "walks_coarser", lambda *_: True)
+    peps, theta = random_state((5, 5), 3, 8)
+    sampler = Sampler(16, 48, threads=1, power=1.0)
+    one, two = (drawn(peps, theta, replace(sampler, chunk=n))[1].weight for n in (4, 16))
+    assert one.max() > chains._EVEN * one.min()
+    assert one.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(one, two, rtol=1e-9)
+    assert drawn(peps, theta + 0.5, sampler)[1].weight is None

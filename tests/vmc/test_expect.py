@@ -22,10 +22,12 @@ from tnvmc import (
     tfim,
     xxz,
 )
+from tnvmc.ansatz.protocol import Snapshot
 from tnvmc.estimate.momenta import staggering
-from tnvmc.estimate.statistics import estimate
+from tnvmc.estimate.statistics import estimate, weighted_estimate
 from tnvmc.operators.products import product_matrix
 from tnvmc.operators.spin import exchange_matrix, spin_matrices
+from tnvmc.sampling.problem import SampleInfo
 from tnvmc.vmc import measured_iterate, measurement
 
 S_X, _, S_Z = spin_matrices(2)
@@ -97,6 +99,20 @@ def test_the_error_of_chains_knows_their_walkers_in_parts_of_any_size(
         total.add(value, snapshot, info)
     whole = estimate(np.concatenate(values).sum(axis=1), n_walkers=32)
     assert total.estimate() == whole
+
+
+def test_a_part_without_weights_counts_as_one_of_equal_weights() -> None:
+    rng = np.random.default_rng(0)
+    values, weights = rng.normal(size=(3, 64)), rng.uniform(0.9, 1.1, (3, 64))
+    weights[1] = 1.0
+    info = SampleInfo(n_walkers=16, n_draws=4, seconds=0.0, acceptance=0.5, power=1.0)
+    total = measurement.Total()
+    for k in range(3):
+        given = None if k == 1 else weights[k]
+        snapshot = Snapshot(rng.integers(0, 2, (64, 6)), None, {}, weight=given)
+        total.add(values[k, :, None], snapshot, info)
+    found, expected = total.estimate(), weighted_estimate(values.ravel(), weights.ravel(), 16)
+    assert (found.mean, found.error) == (expected.mean, expected.error)
 
 
 @pytest.mark.whole

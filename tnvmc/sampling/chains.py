@@ -50,6 +50,10 @@ independent samples."""
 _GAP_OF_WEIGHTED = 0.05
 """The same where weights correct it: 400 samples are worth 399."""
 
+_EVEN = 1.02
+"""Largest over least weight up to which samples of |psi_1|^2 count as those of |psi|^2: then no
+rare configuration, that the few walkers did not show, is counted wrongly by more than that."""
+
 
 @dataclass(frozen=True)
 class Sampler(Samples):
@@ -135,7 +139,7 @@ class Sampler(Samples):
             result.draws.clear()
         configs, snapshot = xp.concat([result.configs for result in results]), join(draws)
         after = followed(snapshot.amplitude, power) if follows else point.power
-        snapshot, log_norm = _weighted(snapshot, power)
+        snapshot, log_norm = _weighted(snapshot, power, run.coarser)
         proposed, accepted = np.sum([result.counts for result in results], axis=0)
         info = SampleInfo(
             n_walkers=self.n_walkers,
@@ -258,12 +262,12 @@ class _Chunk:
         return _ChunkResult(walkers.configs, draws, counts)
 
     def _measured(self, walkers: Walkers) -> tuple[Walkers, Snapshot]:
-        """Measure psi; with weights |psi / psi_1|^2 where psi_1 was walked on and power < 1."""
+        """Measure psi; with weights |psi / psi_1|^2 where psi_1 was walked on."""
         theta, walked = self.point.theta, walkers.amplitude.log_abs
         if self.coarser:
             walkers = self.ansatz.start(theta, walkers.configs)
         seen, snapshot = self.ansatz.measure(theta, walkers, self.targets, jacobian=self.jacobian)
-        if not self.coarser or self.power == 1:
+        if not self.coarser:
             return seen, snapshot
         xp = array_namespace(walked)
         weight = xp.exp(2 * xp.astype(snapshot.amplitude.log_abs - walked, xp.float64))
@@ -283,8 +287,8 @@ def walks_coarser(ansatz: Ansatz, point: Point, power: float) -> bool:
     return gap <= (_GAP if power == 1 else _GAP_OF_WEIGHTED)
 
 
-def _weighted(snapshot: Snapshot, power: float) -> tuple[Snapshot, float]:
-    """Weights that sum to 1, where there are any, and ln of their mean before."""
+def _weighted(snapshot: Snapshot, power: float, coarser: bool) -> tuple[Snapshot, float]:
+    """Weights that sum to 1, where there are any that differ, and ln of their mean before."""
     weight, scale = snapshot.weight, 0.0
     if power < 1:
         weight, scale = flattened(snapshot.amplitude, weight, power)
@@ -298,7 +302,9 @@ def _weighted(snapshot: Snapshot, power: float) -> tuple[Snapshot, float]:
             "asked for vanishes wherever the one that was sampled took it. Are the characters of a "
             "symmetrised state right?"
         )
-    return replace(snapshot, weight=weight / total), scale + float(np.log(float(xp.mean(weight))))
+    even = coarser and power == 1 and float(xp.max(weight)) <= _EVEN * float(xp.min(weight))
+    log_norm = scale + float(np.log(float(xp.mean(weight))))
+    return replace(snapshot, weight=None if even else weight / total), log_norm
 
 
 def _after(found: Walkers, passes: range, some: Sequence[int]) -> Walkers:

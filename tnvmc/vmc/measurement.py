@@ -260,7 +260,7 @@ class Total:
 
     operator: Operator | None = None  #: whose symmetries say what is sampled
     _values: list[np.ndarray] = field(default_factory=list)
-    _weights: list[np.ndarray] = field(default_factory=list)
+    _weights: list[np.ndarray | None] = field(default_factory=list)
     _changed: list[float] = field(default_factory=list)
     _few: list[np.ndarray] = field(default_factory=list)  #: configurations where few draws differ
     _info: SampleInfo | None = None
@@ -268,8 +268,7 @@ class Total:
     def add(self, values: Array, snapshot: Snapshot, info: SampleInfo) -> None:
         """Add the values (M, T) of one part, and what its samples are."""
         self._values.append(to_host(values).sum(axis=1))
-        if snapshot.weight is not None:
-            self._weights.append(to_host(snapshot.weight))
+        self._weights.append(None if snapshot.weight is None else to_host(snapshot.weight))
         configs = np.asarray(to_host(snapshot.configs))
         changed = changed_part(configs, info.n_walkers)
         if self.operator is not None and _only_one(self.operator, configs):
@@ -301,13 +300,18 @@ class Total:
     def _estimate(self) -> tuple[Estimate, float | None]:
         """The mean and its error, and the part of the draws that differ."""
         assert self._info is not None, "no samples were added"
-        values = np.concatenate(self._values)
-        weight = np.concatenate(self._weights) if self._weights else None
-        info = self._info
+        values, weight, info = np.concatenate(self._values), self._weight(), self._info
         if info.independent:  # a chain whose last part holds one draw is not
             info = replace(info, n_walkers=len(values))
         changed = float(np.mean(self._changed)) if self._changed and not info.exact else None
         return estimate_samples(values, weight, info), changed
+
+    def _weight(self) -> np.ndarray | None:
+        """Weights of all samples, 1 in a part that needs none; None where no part has any."""
+        if all(weight is None for weight in self._weights):
+            return None
+        parts = zip(self._values, self._weights, strict=True)
+        return np.concatenate([np.ones(len(x)) if w is None else w for x, w in parts])
 
     def _doubts(
         self, found: Estimate, changed: float | None, moved: float | None = None
@@ -315,7 +319,8 @@ class Total:
         assert self._info is not None
         if self._info.exact:
             return ()
-        effective = effective_samples(np.concatenate(self._weights)) if self._weights else None
+        weight = self._weight()
+        effective = None if weight is None else effective_samples(weight)
         walkers = found.n_samples if self._info.independent else self._info.n_walkers
         return doubts(found, walkers, effective=effective, changed=changed, moved=moved)
 
