@@ -149,3 +149,54 @@ def finite_difference_log(
     """d ln psi / d theta = psi' / psi, free of branches of the logarithm."""
     derivative = finite_difference(amplitude, theta, step)
     return derivative / np.asarray(amplitude(theta))[..., None]
+
+
+def mode_places(shape: tuple[int, int], n_species: int) -> list[list[int]]:
+    """By site and species: place of its mode. Columns, from the bottom row to the top, up first."""
+    n_rows, n_cols = shape
+    places = [[0] * n_species for _ in range(n_rows * n_cols)]
+    mode = 0
+    for column in range(n_cols):
+        for row in reversed(range(n_rows)):
+            for species in range(n_species):
+                places[row * n_cols + column][species] = mode
+                mode += 1
+    return places
+
+
+def annihilator(mode: int, n_modes: int) -> Any:
+    """c of a mode by Jordan and Wigner, Z on all modes before it: sparse (2^n, 2^n)."""
+    from scipy.sparse import csr_matrix, identity, kron
+
+    found = identity(1, format="csr")
+    for other in range(n_modes):
+        if other < mode:
+            factor = np.diag([1.0, -1.0])
+        elif other == mode:
+            factor = np.array([[0.0, 1.0], [0.0, 0.0]])
+        else:
+            factor = np.eye(2)
+        found = kron(found, csr_matrix(factor), format="csr")
+    return found
+
+
+def annihilators(shape: tuple[int, int], n_species: int) -> list[list[Any]]:
+    """c by site and species."""
+    n_modes = shape[0] * shape[1] * n_species
+    return [[annihilator(m, n_modes) for m in of_site] for of_site in mode_places(shape, n_species)]
+
+
+def fock_matrix(
+    matrix: Any, shape: tuple[int, int], holds: Sequence[Sequence[int]], configs: np.ndarray
+) -> np.ndarray:
+    """A matrix of all modes between configurations; `holds` are the particles of local states."""
+    n_species = len(holds[0])
+    n_modes, places = shape[0] * shape[1] * n_species, mode_places(shape, n_species)
+    index = []
+    for config in configs:
+        occupied = [0] * n_modes
+        for site, state in enumerate(config):
+            for species in range(n_species):
+                occupied[places[site][species]] = holds[state][species]
+        index.append(config_index(occupied))
+    return np.asarray(matrix.tocsr()[index][:, index].toarray())

@@ -20,10 +20,11 @@ _NAMES_OF = {
         "triangular",
     ),
     "tnvmc.operators.term": ("NonHermitian", "Operator", "Term"),
+    "tnvmc.operators.fermions": ("HUBBARD", "SPINLESS", "T_J"),
     "tnvmc.operators.arithmetic": ("commutator",),
     "tnvmc.lattice.permutations": ("SymmetryGroup", "checkerboard"),
     "tnvmc.operators.models": (
-        "heisenberg", "j1j2", "rydberg", "shastry_sutherland", "tfim", "xxz",
+        "heisenberg", "hubbard", "j1j2", "rydberg", "shastry_sutherland", "tfim", "tj", "tv", "xxz",
     ),
     "tnvmc.operators.reference": ("known_energy",),
     "tnvmc.operators.symmetry": ("symmetry_group",),

@@ -242,6 +242,8 @@ def smallest_sector(operator: Operator) -> Sector:
         return operator.magnetisation
     if not operator.replacements or not operator.conserves_magnetisation:
         return "full"
+    if operator.fermions is not None:
+        raise ValueError(f"{operator.name}: it needs a number of particles, as particles=4")
     return smallest_magnetisation(operator.n_sites, operator.local_dim)
 
 

@@ -18,6 +18,7 @@ from tnvmc.ansatz.metropolis import local_states
 from tnvmc.ansatz.protocol import Snapshot, Targets
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.lattice.lattice import Patch
+from tnvmc.operators.fermions import Strings
 from tnvmc.operators.local_term import replacement_of
 from tnvmc.operators.spin import exchange_matrix, kron
 from tnvmc.operators.term import Operator, Term
@@ -45,6 +46,7 @@ class LocalTerms:
     """
 
     terms: tuple[Term, ...]
+    strings: Strings | None = None  #: signs of fermions
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "terms", tuple(term.sorted() for term in self.terms))
@@ -90,6 +92,10 @@ class LocalTerms:
         table = np.asarray(targets.get(terms[0].sites, _NO_TABLE))
         elements = to_namespace(_elements(terms[0], table), xp)
         elements = xp.reshape(xp.take(elements, flat, axis=0), (*states.shape, table.shape[1]))
+        if self.strings is not None:
+            each = [(states[:, k], term.sites, table) for k, term in enumerate(terms)]
+            signs = [self.strings.signs(snapshot.configs, *of_term) for of_term in each]
+            elements = elements * xp.stack(signs, axis=1)
         ratios = xp.stack([snapshot.ratios[term.sites] for term in terms], axis=1)
         return values + xp.sum(elements * ratios, axis=2)
 
@@ -156,7 +162,8 @@ def energy_terms(operator: Operator) -> LocalTerms:
     sums: dict[Patch, np.ndarray] = {}
     for term in operator.terms:
         sums[term.sites] = sums.get(term.sites, 0) + term.matrix
-    return LocalTerms(tuple(Term(sites, matrix) for sites, matrix in sorted(sums.items())))
+    terms = tuple(Term(sites, matrix) for sites, matrix in sorted(sums.items()))
+    return LocalTerms(terms, operator.strings)
 
 
 def site_terms(n_sites: int, matrix: np.ndarray) -> LocalTerms:
@@ -286,6 +293,9 @@ def local_energy(operator: Operator, snapshot: Snapshot) -> Array:
             )
         states = local_states(snapshot.configs, patch, operator.local_dim)
         elements = xp.take(to_namespace(replacement.elements, xp), states, axis=0)
+        if operator.strings is not None:
+            targets = replacement.targets
+            elements = elements * operator.strings.signs(snapshot.configs, states, patch, targets)
         energy = energy + xp.sum(elements * snapshot.ratios[patch], axis=1)
     return energy
 

@@ -14,6 +14,7 @@ import numpy as np
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import read_only
 from tnvmc.lattice.lattice import Lattice, Patch
+from tnvmc.operators.fermions import Fermions, Strings
 from tnvmc.operators.local_term import ROUNDING, chopped
 from tnvmc.operators.products import joined, placed_products
 from tnvmc.operators.spin import MAX_WIDTH, in_site_order, most_sites, real_if_possible
@@ -49,6 +50,8 @@ class Arithmetic:
     name: str
     units: str
     magnetisation: int | None
+    fermions: Fermions | None
+    strings: Strings | None
     __array_ufunc__ = None  # NumPy's numbers and arrays leave what they do not know to this class
 
     @classmethod
@@ -60,13 +63,16 @@ class Arithmetic:
         local_dim: int = 2,
         units: str = "custom",
         name: str = "operator",
+        fermions: Fermions | None = None,
     ) -> Self:
         """Build an operator from (sites, matrix) pairs, sites in any order.
 
         Raises:
             ValueError: as `Term` and `Operator`; matrices of a `NonHermitian` may be any.
         """
-        return cls._of_terms(lattice, terms, local_dim, units, name)
+        about = {"units": units, "name": name, "fermions": fermions}
+        local_dim = len(fermions.odd) if fermions else local_dim
+        return cls._of_terms(lattice, terms, local_dim=local_dim, **about)
 
     @classmethod
     def from_products(
@@ -77,6 +83,7 @@ class Arithmetic:
         local_dim: int = 2,
         units: str = "custom",
         name: str = "operator",
+        fermions: Fermions | None = None,
     ) -> Self:
         """Build an operator from texts: ("Sx Sx + Sy Sy", "nearest", 1.0), ("Sz", "all", 0.3).
 
@@ -85,21 +92,21 @@ class Arithmetic:
             products: (text, where) or (text, where, coupling), see `products.place`: numbers before
                 names, Sx Sy Sz S+ S- I for any spin, X Y Z n for d = 2; a kind of bonds, "all"
                 sites, or a list of tuples of sites; a number, or one for each place.
-            local_dim, units, name: of the operator.
+            local_dim, units, name, fermions: of the operator.
 
         Raises:
             ValueError: as `products.place`; as an `Operator` a sum that is not Hermitian on some
                 sites, which is a `NonHermitian`.
         """
-        terms = joined(placed_products(lattice, products, local_dim))
-        return cls._of_terms(lattice, terms, local_dim, units, name)
+        terms = joined(placed_products(lattice, products, local_dim, fermions))
+        about = {"units": units, "name": name, "fermions": fermions}
+        local_dim = len(fermions.odd) if fermions else local_dim
+        return cls._of_terms(lattice, terms, local_dim=local_dim, **about)
 
     @classmethod
     @abstractmethod
-    def _of_terms(
-        cls, lattice: Lattice, terms: Iterable[Any], local_dim: int, units: str, name: str
-    ) -> Self:
-        """Make an operator of (sites, matrix) pairs."""
+    def _of_terms(cls, lattice: Lattice, terms: Iterable[Any], **about: Any) -> Self:
+        """Make an operator of (sites, matrix) pairs; `about` are other fields of an `Operator`."""
 
     @property
     @abstractmethod
@@ -160,7 +167,7 @@ class Arithmetic:
         _check_alike(self, other, "multiply")
         pairs = [(p, q) for p in self.matrices for q in other.matrices]
         _check_pairs(self, other, pairs)
-        found = _product(self.matrices, other.matrices, pairs, self.local_dim)
+        found = _product(self, other, pairs)
         sector = common_magnetisation(self, other)
         return self._made(found.rounded(), f"({self.name}) ({other.name})", "custom", sector)
 
@@ -189,8 +196,8 @@ def commutator(left: Arithmetic, right: Arithmetic) -> Any:
     _check_alike(left, right, "commute")
     pairs = [(p, q) for p in left.matrices for q in right.matrices if set(p) & set(q)]
     _check_pairs(left, right, pairs)
-    found = _product(left.matrices, right.matrices, pairs, left.local_dim)
-    back = _product(right.matrices, left.matrices, [(q, p) for p, q in pairs], left.local_dim)
+    found = _product(left, right, pairs)
+    back = _product(right, left, [(q, p) for p, q in pairs])
     for patch, matrix in back.sums.items():
         found.add(patch, -matrix, back.sizes[patch])
     sector = common_magnetisation(left, right)
@@ -241,19 +248,18 @@ class Sums:
         return {p: read_only(matrix) for p, matrix in found.items()}
 
 
-def _product(
-    left: Matrices, right: Matrices, pairs: Iterable[tuple[Patch, Patch]], local_dim: int
-) -> Sums:
+def _product(left: Arithmetic, right: Arithmetic, pairs: Iterable[tuple[Patch, Patch]]) -> Sums:
     """Multiply the terms of each pair on all sites that either of them acts on."""
     found = Sums()
     for p, q in pairs:
-        patch = tuple(sorted({*p, *q}))
-        if len(patch) == len(p) + len(q):
-            matrix = in_site_order((*p, *q), np.kron(left[p], right[q]))[1]
+        patch, h, k = tuple(sorted({*p, *q})), left.matrices[p], right.matrices[q]
+        if len(patch) == len(p) + len(q) and left.strings is None:
+            matrix = in_site_order((*p, *q), np.kron(h, k))[1]
             found.add(patch, matrix, np.abs(matrix))
         else:
-            a = widened(p, left[p], patch, local_dim)
-            b = widened(q, right[q], patch, local_dim)
+            a, b = (widened(*each, patch, left.local_dim) for each in ((p, h), (q, k)))
+            if left.strings is not None:
+                a, b = (left.strings.within(*each, patch) for each in ((p, a), (q, b)))
             found.add(patch, a @ b, np.abs(a) @ np.abs(b))
     return found
 
@@ -268,6 +274,8 @@ def widened(sites: Patch, matrix: np.ndarray, patch: Patch, local_dim: int) -> n
 
 def _check_alike(left: Arithmetic, right: Arithmetic, verb: str) -> None:
     common_magnetisation(left, right)
+    if left.fermions != right.fermions:
+        raise ValueError(f"cannot {verb} {left.name} and {right.name}: of other particles")
     if left.lattice != right.lattice or left.local_dim != right.local_dim:
         raise ValueError(
             f"cannot {verb} {left.name} on {left.lattice} with d = {left.local_dim} and "

@@ -96,7 +96,8 @@ def spread(vector: np.ndarray, sign: int | None) -> np.ndarray:
 def _rows(operator: Operator, basis: Basis, n_rows: int) -> Rows:
     """The first rows of the matrix."""
     keeps = basis.magnetisation is None or operator.conserves_magnetisation
-    if not keeps or not host.available() or not basis.tabled:  # the first raises
+    plain = operator.fermions is None and host.available() and basis.tabled
+    if not keeps or not plain:  # the first raises
         matrix = operator.sparse(basis.magnetisation)[:n_rows]
         return matrix.indptr.astype(np.int64), matrix.indices, matrix.data
     from tnvmc.backend.host.elements import Places, count, fill

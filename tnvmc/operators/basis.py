@@ -6,7 +6,7 @@ order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -43,20 +43,20 @@ def check_magnetisation(n_sites: int, local_dim: int, magnetisation: int) -> Non
         )
 
 
-def count_states(n_sites: int, local_dim: int, total: int) -> int:
-    """Count the configurations of N sites whose local states sum to `total`, exactly."""
-    counts = _counts_by_total(n_sites, local_dim)
+def count_states(n_sites: int, weights: Sequence[int], total: int) -> int:
+    """Count the configurations of N sites whose weights sum to `total`, exactly."""
+    counts = _counts_by_total(n_sites, tuple(weights))
     return counts[total] if 0 <= total < len(counts) else 0
 
 
 @lru_cache(maxsize=64)
-def _counts_by_total(n_sites: int, local_dim: int) -> tuple[int, ...]:
+def _counts_by_total(n_sites: int, weights: tuple[int, ...]) -> tuple[int, ...]:
     counts = [1]
     for _ in range(n_sites):
-        longer = [0] * (len(counts) + local_dim - 1)
-        for state in range(local_dim):
+        longer = [0] * (len(counts) + max(weights))
+        for weight in weights:
             for value, count in enumerate(counts):
-                longer[value + state] += count
+                longer[value + weight] += count
         counts = longer
     return tuple(counts)
 
@@ -64,6 +64,8 @@ def _counts_by_total(n_sites: int, local_dim: int) -> tuple[int, ...]:
 @dataclass(frozen=True)
 class Basis:
     """The states of N sites with a given magnetisation (None: all), and where each one stands.
+
+    With `weights` of the local states the number is the sum of these over the sites instead.
 
     Positions come from two tables, one for the first and one for the second half of the sites:
     position = first[head] + rank[tail]; in a sector of few states, of which the tables would be a
@@ -74,16 +76,22 @@ class Basis:
     n_sites: int
     local_dim: int
     magnetisation: int | None = None
+    weights: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.magnetisation is not None:
+        if self.magnetisation is not None and self.weights is None:
             check_magnetisation(self.n_sites, self.local_dim, self.magnetisation)
 
     @property
+    def digits(self) -> tuple[int, ...]:
+        """What each local state adds to `total`: its weight, or itself."""
+        return self.weights or tuple(range(self.local_dim))
+
+    @property
     def total(self) -> int | None:
-        """Sum of the local states of every configuration, sum_i s_i; None for all."""
-        if self.magnetisation is None:
-            return None
+        """Sum of the `digits` of every configuration, sum_i s_i; None for all."""
+        if self.magnetisation is None or self.weights is not None:
+            return self.magnetisation
         return (self.n_sites * (self.local_dim - 1) - self.magnetisation) // 2
 
     @cached_property
@@ -91,7 +99,7 @@ class Basis:
         """Number of states, as an exact integer of any size."""
         if self.total is None:
             return int(self.local_dim**self.n_sites)
-        return count_states(self.n_sites, self.local_dim, self.total)
+        return count_states(self.n_sites, self.digits, self.total)
 
     @cached_property
     def codes(self) -> np.ndarray:
@@ -136,11 +144,13 @@ class Basis:
 
     def _few_codes(self) -> np.ndarray:
         """Codes site by site: beginnings that the digit sum cannot be reached from are left out."""
-        digits, codes, missing = np.arange(self.local_dim), np.zeros(1, int), np.array([self.total])
+        states, codes, missing = np.arange(self.local_dim), np.zeros(1, int), np.array([self.total])
         for n_others in reversed(range(self.n_sites)):
-            codes = (codes[:, None] * self.local_dim + digits).reshape(-1)
-            missing = (missing[:, None] - digits).reshape(-1)
-            reached = (missing >= 0) & (missing <= n_others * (self.local_dim - 1))
+            codes = (codes[:, None] * self.local_dim + states).reshape(-1)
+            missing = (missing[:, None] - self.digits).reshape(-1)
+            counts = np.array(_counts_by_total(n_others, self.digits)) > 0
+            inside = (missing >= 0) & (missing < len(counts))
+            reached = inside & counts[np.where(inside, missing, 0)]
             codes, missing = codes[reached], missing[reached]
         return codes
 
@@ -163,15 +173,15 @@ class Basis:
     @cached_property
     def _missing(self) -> np.ndarray:
         """Digit sum that a tail must add to each head; -1 where no tail can."""
-        heads = _digit_sums(self.n_sites - self._n_tail_sites, self.local_dim)
+        heads = _digit_sums(self.n_sites - self._n_tail_sites, self.digits)
         missing = np.asarray(self.total) - heads
-        most = self._n_tail_sites * (self.local_dim - 1)
+        most = self._n_tail_sites * max(self.digits)
         return np.where((missing >= 0) & (missing <= most), missing, -1)
 
     @cached_property
     def _tails(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Tails ordered by digit sum then code; where each sum starts; how many it has."""
-        sums = _digit_sums(self._n_tail_sites, self.local_dim)
+        sums = _digit_sums(self._n_tail_sites, self.digits)
         count = np.bincount(sums)
         return np.argsort(sums, kind="stable"), np.cumsum(count) - count, count
 
@@ -194,11 +204,11 @@ class Basis:
         return np.asarray(np.cumsum(self._n_tails_of_head) - self._n_tails_of_head)
 
 
-def _digit_sums(n_digits: int, local_dim: int) -> np.ndarray:
-    """Sum of the base-d digits of 0..d^n - 1."""
+def _digit_sums(n_digits: int, weights: tuple[int, ...]) -> np.ndarray:
+    """Sum of the weights of the base-d digits of 0..d^n - 1."""
     sums = np.zeros(1, dtype=np.int64)
     for _ in range(n_digits):
-        sums = (np.arange(local_dim)[:, None] + sums[None, :]).reshape(-1)
+        sums = (np.array(weights)[:, None] + sums[None, :]).reshape(-1)
     return sums
 
 
@@ -212,12 +222,14 @@ def sparse_matrix(
     replacements: Mapping[Patch, Replacement],
     diagonal: Callable[[np.ndarray], np.ndarray],
     states: Basis,
+    signs: Callable[..., np.ndarray] | None = None,
 ) -> Any:
     """Build <s|H|s'> over a basis: scipy.sparse.csr_matrix, rows and columns in basis order.
 
     `replacements` are off-diagonal elements by patch, which stay in the basis, `diagonal` gives
-    <s|H|s> (B,) of configurations (B, N).  Memory: 12 bytes for each of `count_elements`, 20 if
-    complex, 4 more beyond 2^31 of them, and three times as much while it is put together.
+    <s|H|s> (B,) of configurations (B, N), `signs` are `Strings.signs` of fermions.  Memory: 12
+    bytes for each of `count_elements`, 20 if complex, 4 more beyond 2^31 of them, and three times
+    as much while it is put together.
     """
     from scipy.sparse import coo_matrix
 
@@ -231,13 +243,15 @@ def sparse_matrix(
             local = local * d + configs[:, site]
         digits = digits_of(len(patch), d)
         place = np.array([d ** (states.n_sites - 1 - site) for site in patch])
-        for targets, element in zip(replacement.targets.T, replacement.elements.T, strict=True):
+        signed = signs and signs(configs, local, patch, replacement.targets)
+        columns_of = zip(replacement.targets.T, replacement.elements.T, strict=True)
+        for r, (targets, element) in enumerate(columns_of):
             shift = (digits[np.maximum(targets, 0)] - digits) @ place
             active = np.flatnonzero(element[local])
             here = local[active]
             rows.append(active.astype(index))
             columns.append(states.positions(codes[active] + shift[here]).astype(index))
-            values.append(element[here])
+            values.append(element[here] if signed is None else element[here] * signed[active, r])
     places = _joined(rows), _joined(columns)
     return coo_matrix((_joined(values), places), shape=(n, n)).tocsr()
 
@@ -257,10 +271,12 @@ def count_elements(replacements: Mapping[Patch, Replacement], states: Basis) -> 
     total, d = states.dimension, states.local_dim
     for patch, replacement in replacements.items():
         n_others = states.n_sites - len(patch)
-        sums = digits_of(len(patch), d).sum(axis=1)
+        sums = np.array(states.digits)[digits_of(len(patch), d)].sum(axis=1)
         for digits, n_targets in zip(sums, (replacement.targets >= 0).sum(axis=1), strict=True):
             if states.total is None:
                 total += int(n_targets) * d**n_others
             else:
-                total += int(n_targets) * count_states(n_others, d, states.total - int(digits))
+                total += int(n_targets) * count_states(
+                    n_others, states.digits, states.total - int(digits)
+                )
     return total

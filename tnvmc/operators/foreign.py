@@ -99,7 +99,7 @@ def hamiltonian_of(value: Any, lattice: Lattice | None = None) -> Operator | Non
             f"{lattice.size}; make both alike"
         )
     sector = _sector(value, len(all_sites)) if builder else None
-    return made_of(lattice, matrices, d, "custom", type(value).__name__, sector)
+    return made_of(lattice, matrices, type(value).__name__, local_dim=d, magnetisation=sector)
 
 
 def _shape(value: Any, sites: Any) -> tuple[int, int]:

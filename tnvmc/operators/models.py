@@ -7,13 +7,15 @@ for a lattice without the bonds, and for couplings that do not fit.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from tnvmc.backend.arguments import real
 from tnvmc.lattice.lattice import Lattice
-from tnvmc.operators.products import EVERY_SITE, Coupling, couplings
+from tnvmc.operators.fermions import HUBBARD, SPINLESS, T_J, Fermions, Strings, mode_order
+from tnvmc.operators.products import EVERY_SITE, Coupling, couplings, place
 from tnvmc.operators.spin import NUMBER, SIGMA_X, SIGMA_Z, exchange_matrix, kron
 from tnvmc.operators.term import ROUNDING, Operator, Term
 
@@ -119,6 +121,77 @@ def shastry_sutherland(lattice: Lattice, J: Coupling = 0.5, J_dimer: Coupling = 
         "shastry_sutherland", "S.S", lattice,
         J=("nearest", J, exchange), J_dimer=("dimer", J_dimer, exchange),
     )  # fmt: skip
+
+
+Particles = int | Sequence[int] | None
+"""A number of particles of each species; None where it is given later."""
+
+_HOP = "cup c^up - c^up cup + cdn c^dn - c^dn cdn"  # -t (c^_i c_j + h.c.)
+
+
+def tv(
+    lattice: Lattice, t: Coupling = 1.0, V: Coupling = 1.0, *, particles: Particles = None
+) -> Operator:
+    """Build H = -sum_<ij> t_ij (c+_i c_j + h.c.) + sum_<ij> V_ij n_i n_j, spinless fermions.
+
+    Nearest neighbours; local states 0 empty, 1 occupied ("n" units).
+    """
+    parts = {"t": ("nearest", t, "c c^ - c^ c"), "V": ("nearest", V, "n n")}
+    return _fermionic("tv", "n", SPINLESS, lattice, particles, parts)
+
+
+def hubbard(
+    lattice: Lattice,
+    t: Coupling = 1.0,
+    U: Coupling = 8.0,
+    t2: Coupling = 0.0,
+    mu: Coupling = 0.0,
+    *,
+    particles: Particles = None,
+) -> Operator:
+    """Build H = -t sum_<ij> hops - t2 sum_<<ij>> hops + U sum n_up n_down - mu sum n.
+
+    A hop is c+_i c_j + h.c. of both spins, t2 is along the bonds of kind "diagonal".  Local states
+    0 empty, 1 up, 2 down, 3 both, c+_up c+_down |0> ("n" units).
+    """
+    parts = {"t": ("nearest", t, _HOP), "U": (EVERY_SITE, U, "nupdn")}
+    if np.any(t2):
+        parts["t2"] = ("diagonal", t2, _HOP)
+    parts["mu"] = (EVERY_SITE, mu, "-n")
+    return _fermionic("hubbard", "n", HUBBARD, lattice, particles, parts)
+
+
+def tj(
+    lattice: Lattice, t: Coupling = 1.0, J: Coupling = 0.4, *, particles: Particles = None
+) -> Operator:
+    """Build H = -t sum_<ij> hops + J sum_<ij> (S_i . S_j - n_i n_j / 4), no site doubly occupied.
+
+    Hops as in `hubbard`.  Local states 0 empty, 1 up, 2 down ("S.S" units).
+    """
+    exchange = "0.5 S+ S- + 0.5 S- S+ + Sz Sz - 0.25 n n"
+    parts = {"t": ("nearest", t, _HOP), "J": ("nearest", J, exchange)}
+    return _fermionic("tj", "S.S", T_J, lattice, particles, parts)
+
+
+def _fermionic(
+    name: str,
+    units: str,
+    fermions: Fermions,
+    lattice: Lattice,
+    particles: Particles,
+    parts: Mapping[str, tuple[str, Coupling, str]],
+) -> Operator:
+    """A sum over couplings by name: each with a kind of places, its values, and a product there."""
+    terms: list[Term] = []
+    plain: dict[str, float | list[float]] = {}
+    for coupling, (kind, value, text) in parts.items():
+        places, numbers, plain[coupling] = couplings(lattice, name, kind, coupling, value)
+        here = place(lattice, text, places, numbers, fermions=fermions) if places else []
+        terms += [Term(sites, matrix) for sites, matrix in here]
+    d, number = len(fermions.odd), None
+    if particles is not None:
+        number = Strings(fermions, mode_order(lattice)).sector(particles)
+    return Operator(lattice, tuple(terms), d, units, name, plain, number, fermions)
 
 
 def _model(

@@ -10,7 +10,8 @@ from __future__ import annotations
 import difflib
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from tnvmc.backend.arguments import (
     whole,
 )
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
+from tnvmc.operators.fermions import Fermions, mode_order
 from tnvmc.operators.spin import in_site_order, kron, most_sites, named_matrices, real_if_possible
 
 Where = Any
@@ -40,7 +42,7 @@ EVERY_SITE = "all"
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _NUMBERS = re.compile(rf"{_NUMBER}(?:\s*/\s*{_NUMBER})?[ij]?(?![\w.])")
-_NAME = re.compile(r"(?:S[+-]|[A-Za-z]\w*)(?:\^[1-9]\d?)?")
+_NAME = re.compile(r"(?:S[+-]|c\^(?:up|dn)?(?!\w)|[A-Za-z]\w*)(?:\^[1-9]\d?)?")
 _PRODUCT = re.compile(
     rf"\s*(?P<sign>[+-]?)\s*(?P<number>{_NUMBERS.pattern})?\s*"
     rf"(?P<names>(?:(?:{_NAME.pattern})\s*)*)"
@@ -50,8 +52,15 @@ Placed = tuple[Patch, np.ndarray]
 """Sites, in the order of the factors, and a matrix (d^k, d^k)."""
 
 
-def product_matrix(text: str, local_dim: int = 2) -> np.ndarray:
+def product_matrix(
+    text: str,
+    local_dim: int = 2,
+    fermions: Fermions | None = None,
+    order: Sequence[int] | None = None,
+) -> np.ndarray:
     """Give the matrix (d^k, d^k) of a sum of products on k sites; real where it can be.
+
+    Of `fermions` it depends on the `order` of the sites' modes, 0 .. k-1 by default.
 
     Raises:
         TypeError: no text.
@@ -60,7 +69,7 @@ def product_matrix(text: str, local_dim: int = 2) -> np.ndarray:
     """
     if not isinstance(text, str):
         raise TypeError(f'{text!r} is no product; give a text, as "Sx Sx + Sy Sy"')
-    known = named_matrices(local_dim)
+    known = named_matrices(local_dim) if fermions is None else fermions.named_matrices()
     products = list(_products(text, known))
     lengths = sorted({len(names) for _, names in products})
     if len(lengths) > 1:
@@ -80,14 +89,20 @@ def product_matrix(text: str, local_dim: int = 2) -> np.ndarray:
             f"{text!r}: numbers from {min(sizes):g} to {max(sizes):g}, beside which the smallest "
             "would pass for rounding; give them as terms of their own"
         )
-    factors = (
-        number * kron(*(_powered(name, known) for name in names)) for number, names in products
-    )
-    return real_if_possible(np.asarray(sum(factors)))
+    total: Any = 0
+    for number, names in products:
+        factors = [_powered(name, known) for name in names]
+        order = range(len(factors)) if order is None else order
+        made = kron(*factors) if fermions is None else fermions.product(factors, order)
+        total = total + number * made
+    return real_if_possible(np.asarray(total))
 
 
 def placed_products(
-    lattice: Lattice, products: Iterable[Sequence[Any]], local_dim: int = 2
+    lattice: Lattice,
+    products: Iterable[Sequence[Any]],
+    local_dim: int = 2,
+    fermions: Fermions | None = None,
 ) -> Iterator[Placed]:
     """Give sites and matrix of each place of (text, where[, coupling]): see `place`."""
     require_lattice("Operator", lattice)
@@ -99,13 +114,19 @@ def placed_products(
                 '("Sx Sx + Sy Sy", "nearest", 1.0)'
             )
         try:
-            yield from place(lattice, *product, local_dim=local_dim)
+            yield from place(lattice, *product, local_dim=local_dim, fermions=fermions)
         except ValueError as error:
             raise ValueError(f"term {number}: {error}") from None
 
 
 def place(
-    lattice: Lattice, text: str, where: Where, coupling: Coupling = 1.0, *, local_dim: int = 2
+    lattice: Lattice,
+    text: str,
+    where: Where,
+    coupling: Coupling = 1.0,
+    *,
+    local_dim: int = 2,
+    fermions: Fermions | None = None,
 ) -> list[Placed]:
     """Put a product on bonds or sites, each times its coupling.
 
@@ -118,23 +139,35 @@ def place(
         where: a kind of bonds; "all" sites; a list of tuples of sites, or of sites for a product on
             one site; one tuple for one place.
         coupling: a number, also a complex one; one for each place; a mapping from place to number.
-        local_dim: number of states of a site.
+        local_dim, fermions: of a site.
 
     Raises:
         ValueError: as `product_matrix`; sites or bonds that are not there, or twice; couplings that
             do not fit.
     """
-    matrix = product_matrix(text, local_dim)
-    n_factors = round(np.log(len(matrix)) / np.log(local_dim))
+    matrix = product_matrix(text, local_dim, fermions)
+    d = local_dim if fermions is None else len(fermions.odd)
+    n_factors = round(np.log(len(matrix)) / np.log(d))
+    rank = np.argsort(mode_order(lattice))
+
+    @cache
+    def ordered(order: tuple[int, ...]) -> np.ndarray:
+        return product_matrix(text, d, fermions, order)
+
     try:
-        places = _places(lattice, where, matrix, n_factors)
-        _check_twice(places, matrix)
+        turned = in_site_order((1, 0), ordered((1, 0)))[1] if n_factors == 2 else matrix
+        places = _places(lattice, where, np.array_equal(matrix, turned), n_factors)
+        matrices = [matrix] * len(places)
+        if fermions is not None:
+            matrices = [ordered(tuple(map(int, np.argsort(rank[list(s)])))) for s in places]
+        _check_twice(places, matrices)
         keys = [sites[0] for sites in places] if n_factors == 1 else places
     except ValueError as error:
         raise ValueError(f"{text!r}: {error}") from None
     what = "site" if n_factors == 1 else "bond"
     numbers = _one_each(f"of {text!r}", coupling, keys, what, allowed="iufc")
-    return [(sites, number * matrix) for sites, number in zip(places, numbers, strict=True)]
+    placed = zip(places, matrices, numbers, strict=True)
+    return [(sites, number * here) for sites, here, number in placed]
 
 
 def joined(terms: Iterable[Placed]) -> list[Placed]:
@@ -158,7 +191,7 @@ def _products(text: str, known: dict[str, np.ndarray]) -> Iterator[tuple[complex
         assert found is not None, "all of it may be missing"
         names = list(_NAME.finditer(text, *found.span("names")))
         for name in names:
-            if (own := name.group().partition("^")[0]) not in known:
+            if (own := _power(name.group(), known)[0]) not in known:
                 raise _unreadable(text, name.start(), _unknown(own, known))
         at = found.end()
         if at >= end and not names:
@@ -174,8 +207,14 @@ def _products(text: str, known: dict[str, np.ndarray]) -> Iterator[tuple[complex
 
 def _powered(name: str, known: dict[str, np.ndarray]) -> np.ndarray:
     """The matrix of "Sz", or of "Sz^2"."""
-    own, _, power = name.partition("^")
-    return np.linalg.matrix_power(known[own], int(power or 1))
+    own, power = _power(name, known)
+    return np.linalg.matrix_power(known[own], power)
+
+
+def _power(name: str, known: Container[str]) -> tuple[str, int]:
+    """The name and its power; the hat of "c^up" is none."""
+    own, _, power = name.rpartition("^")
+    return (own, int(power)) if power.isdigit() else (name, 1)
 
 
 def _number(token: str) -> complex:
@@ -201,16 +240,16 @@ def _unknown(name: str, known: dict[str, np.ndarray]) -> str:
     return f"unknown operator {name!r}{meant} ({there_are})"
 
 
-def _places(lattice: Lattice, where: Where, matrix: np.ndarray, n_factors: int) -> list[Patch]:
+def _places(lattice: Lattice, where: Where, symmetric: bool, n_factors: int) -> list[Patch]:
     if isinstance(where, str):
-        return _of_kind(lattice, where, matrix, n_factors)
+        return _of_kind(lattice, where, symmetric, n_factors)
     given = list(where) if np.iterable(where) else [where]
     if given and not any(map(np.iterable, given)):  # sites, or one place
         given = [(each,) for each in given] if n_factors == 1 else [given]
     return [_checked(each, lattice.n_sites, n_factors) for each in given]
 
 
-def _of_kind(lattice: Lattice, kind: str, matrix: np.ndarray, n_factors: int) -> list[Patch]:
+def _of_kind(lattice: Lattice, kind: str, symmetric: bool, n_factors: int) -> list[Patch]:
     if kind == EVERY_SITE:
         if n_factors != 1:
             raise ValueError(
@@ -226,7 +265,7 @@ def _of_kind(lattice: Lattice, kind: str, matrix: np.ndarray, n_factors: int) ->
     if kind == "next_nearest" and kind not in lattice.bonds:  # what others call "diagonal"
         kind = "diagonal"
     bonds = list(bonds_of_kind(lattice, kind, "product"))
-    if np.array_equal(matrix, in_site_order((1, 0), matrix)[1]):
+    if symmetric:
         return bonds
     directed = lattice.directed(kind)
     if directed is None:
@@ -249,10 +288,10 @@ def _checked(sites: Any, n_sites: int, n_factors: int) -> Patch:
     return tuple(int(site) for site in given)
 
 
-def _check_twice(places: list[Patch], matrix: np.ndarray) -> None:
+def _check_twice(places: list[Patch], matrices: list[np.ndarray]) -> None:
     """Refuse a place that is given again, also in another order that changes the sign at most."""
     known: dict[Patch, list[tuple[Patch, np.ndarray]]] = {}
-    for sites in places:
+    for sites, matrix in zip(places, matrices, strict=True):
         patch, here = in_site_order(sites, matrix)
         for other, there in known.get(patch, ()):
             if np.array_equal(here, there) or np.array_equal(here, -there):

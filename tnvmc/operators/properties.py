@@ -25,6 +25,8 @@ def fingerprint(operator: Operator) -> str:
     digest = hashlib.sha256()
     largest = max((float(np.abs(term.matrix).max()) for term in operator.terms), default=1.0)
     unit = largest if 0 < largest < SMALL else 1.0
+    if operator.fermions is not None:
+        digest.update(repr(operator.fermions).encode())
     if unit < 1:
         digest.update(f"{unit:.12e}".encode())
     for term in sorted(operator.terms, key=lambda term: term.sites):
@@ -61,8 +63,10 @@ def _norms(matrices: list[np.ndarray]) -> float:
 def rotation_invariant(operator: Operator) -> bool:
     """Tell whether every patch commutes with the total spin.
 
-    Each multiplet reaches the smallest Sz, that of the ground state too.
+    Each multiplet reaches the smallest Sz, that of the ground state too.  False for fermions.
     """
+    if operator.fermions is not None:
+        return False
     x, y, _ = spin_matrices(operator.local_dim)
     raising = x + 1j * y
     widths = {len(patch) for patch in operator.matrices}
@@ -76,8 +80,11 @@ def rotation_invariant(operator: Operator) -> bool:
 
 
 def flip_invariant(operator: Operator) -> bool:
-    """Tell whether turning all spins over keeps every patch: sectors M and -M are alike."""
-    return all(
+    """Tell whether turning all spins over keeps every patch: sectors M and -M are alike.
+
+    Of fermions it is not used, and False.
+    """
+    return operator.fermions is None and all(
         np.abs(matrix - matrix[::-1, ::-1]).max() <= _ROUNDING * np.abs(matrix).max()
         for matrix in operator.matrices.values()
     )

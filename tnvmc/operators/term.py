@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -20,7 +20,8 @@ from tnvmc.operators.arithmetic import (
     common_magnetisation,
     hermitian_parts,
 )
-from tnvmc.operators.basis import Basis, sparse_matrix
+from tnvmc.operators.basis import Basis, digits_of, sparse_matrix
+from tnvmc.operators.fermions import Fermions, Strings, mode_order
 from tnvmc.operators.local_term import (
     HERMITIAN_TOLERANCE,
     ROUNDING,
@@ -79,14 +80,21 @@ class Operator(Arithmetic):
     units: str = "custom"  #: "S.S", "Pauli", "n"; "custom" for anything else
     name: str = "operator"
     couplings: Mapping[str, float | list[float]] | None = None  #: of a model; lists by place
-    magnetisation: int | None = None  #: twice the total Sz of the sector that is meant, if one is
+    magnetisation: int | None = None
+    """Twice the total Sz of the sector that is meant, if one is; of fermions see `Strings`."""
+    fermions: Fermions | None = None  #: what local states hold; None: spins
+    strings: Strings | None = field(init=False, repr=False)  #: signs of fermions
 
     def __post_init__(self) -> None:
         require_lattice(f"Operator {self.name!r}", self.lattice)
         set_whole(self, {"local_dim": 2})
+        strings = self.fermions and Strings(self.fermions, mode_order(self.lattice))
+        object.__setattr__(self, "strings", strings)
         terms = tuple(term.sorted() for term in self.terms)
         for term in terms:
             _check_on_lattice(term, self.lattice, self.local_dim)
+            if self.strings:
+                _check_even(term, self.strings)
         largest = max((float(np.abs(term.matrix).max()) for term in terms), default=0.0)
         if 0 < largest < SMALLEST_SCALE:
             raise ValueError(
@@ -107,16 +115,14 @@ class Operator(Arithmetic):
         return Table(self.name, ("", ""), rows).html()
 
     @classmethod
-    def _of_terms(
-        cls, lattice: Lattice, terms: Iterable[Any], local_dim: int, units: str, name: str
-    ) -> Operator:
+    def _of_terms(cls, lattice: Lattice, terms: Iterable[Any], **about: Any) -> Operator:
         made = []
         for each in terms:
             if not is_listed(each) or len(each) != 2:
                 hint = "Operator(lattice, terms) takes Terms"
                 raise refuse("from_terms", "each term", each, "a pair (sites, matrix)", hint)
             made.append(Term(tuple(each[0]), each[1]))
-        return cls(lattice, tuple(made), local_dim, units, name)
+        return cls(lattice, tuple(made), **about)
 
     @cached_property
     def n_sites(self) -> int:
@@ -135,9 +141,13 @@ class Operator(Arithmetic):
 
     @cached_property
     def conserves_magnetisation(self) -> bool:
-        """Whether every off-diagonal element keeps the sum of local states (true if none is)."""
+        """Whether every off-diagonal element keeps the sum of local states (true if none is).
+
+        Of fermions, the particle number of each species.
+        """
+        each = np.array(self.strings.weights if self.strings else range(self.local_dim))
         for patch, replacement in self.replacements.items():
-            sums = np.indices((self.local_dim,) * len(patch)).reshape(len(patch), -1).sum(axis=0)
+            sums = each[digits_of(len(patch), self.local_dim)].sum(axis=1)
             change = sums[np.maximum(replacement.targets, 0)] - sums[:, None]
             if np.any(change[replacement.targets >= 0]):
                 return False
@@ -192,7 +202,9 @@ class Operator(Arithmetic):
         `magnetisation` is twice the total Sz; None takes the full space.  ValueError where there is
         no such sector.  Cost: see `operators.basis.sparse_matrix`; memory is not looked at.
         """
-        return sparse_matrix(self.replacements, self.diagonal, self.states(magnetisation))
+        signs = None if self.strings is None else self.strings.signs
+        states = self.states(magnetisation)
+        return sparse_matrix(self.replacements, self.diagonal, states, signs)
 
     def states(self, magnetisation: int | None = None) -> Basis:
         """Give the states of a sector; arguments and errors are those of `sparse`."""
@@ -201,7 +213,8 @@ class Operator(Arithmetic):
                 f"{self.name} does not conserve the magnetisation, so there is no sector 2 Sz = "
                 f"{magnetisation}. Leave the magnetisation out for the full space"
             )
-        return Basis(self.n_sites, self.local_dim, magnetisation)
+        weights = None if self.strings is None else self.strings.weights
+        return Basis(self.n_sites, self.local_dim, magnetisation, weights)
 
     @property
     def H(self) -> Operator:
@@ -213,18 +226,18 @@ class Operator(Arithmetic):
             return super()._plus(other)
         units = self.units if self.units == other.units else "custom"
         terms, name = self.terms + other.terms, f"{self.name} + {other.name}"
-        sector = common_magnetisation(self, other)
-        return Operator(self.lattice, terms, self.local_dim, units, name, magnetisation=sector)
+        about = self.local_dim, units, name, None, common_magnetisation(self, other), self.fermions
+        return Operator(self.lattice, terms, *about)
 
     def _times(self, factor: complex) -> Any:
         if np.iscomplexobj(factor):
             return super()._times(factor)
         terms = tuple(Term(term.sites, factor * term.matrix) for term in self.terms)
-        name, sector = f"{factor:g} ({self.name})", self.magnetisation
-        return Operator(self.lattice, terms, self.local_dim, self.units, name, magnetisation=sector)
+        return replace(self, terms=terms, name=f"{factor:g} ({self.name})", couplings=None)
 
     def _made(self, matrices: Matrices, name: str, units: str, sector: int | None) -> Any:
-        return made_of(self.lattice, matrices, self.local_dim, units, name, sector)
+        about = {"local_dim": self.local_dim, "units": units, "fermions": self.fermions}
+        return made_of(self.lattice, matrices, name, magnetisation=sector, **about)
 
     @cached_property
     def matrices(self) -> dict[Patch, np.ndarray]:
@@ -275,20 +288,20 @@ class NonHermitian(Arithmetic):
     imaginary: Operator  #: B
 
     def __post_init__(self) -> None:
-        for name in ("lattice", "local_dim", "units", "magnetisation"):
+        for name in ("lattice", "local_dim", "units", "magnetisation", "fermions", "strings"):
             object.__setattr__(self, name, getattr(self.real, name))
         object.__setattr__(self, "name", self.real.name.removeprefix("real part of "))
 
     @classmethod
     def _of_terms(
-        cls, lattice: Lattice, terms: Iterable[Any], local_dim: int, units: str, name: str
+        cls, lattice: Lattice, terms: Iterable[Any], name: str = "operator", **about: Any
     ) -> NonHermitian:
         made: dict[str, list[Term]] = {"real": [], "imaginary": []}
         for sites, matrix in terms:
             for which, part in zip(made, hermitian_parts({tuple(sites): np.asarray(matrix)}, 0.0)):
                 made[which] += [Term(patch, half) for patch, half in part.items()]
         real, imaginary = (
-            Operator(lattice, tuple(part), local_dim, units, f"{which} part of {name}")
+            Operator(lattice, tuple(part), name=f"{which} part of {name}", **about)
             for which, part in made.items()
         )
         return cls(real, imaginary)
@@ -311,31 +324,23 @@ class NonHermitian(Arithmetic):
             found[patch] = found.get(patch, 0) + 1j * matrix
         return found
 
-    def _made(self, matrices: Matrices, name: str, units: str, sector: int | None) -> Any:
-        return made_of(self.lattice, matrices, self.local_dim, units, name, sector)
+    _made = Operator._made
 
 
 def made_of(
-    lattice: Lattice,
-    matrices: Matrices,
-    local_dim: int = 2,
-    units: str = "custom",
-    name: str = "operator",
-    magnetisation: int | None = None,
+    lattice: Lattice, matrices: Matrices, name: str = "operator", **about: Any
 ) -> Operator | NonHermitian:
     """Make an `Operator` of matrices that are Hermitian up to rounding, of others a `NonHermitian`.
 
-    `matrices` are (d^k, d^k) by patch, the sites in increasing order.
+    `matrices` are (d^k, d^k) by patch, the sites in increasing order; `about` are
+    other fields of an `Operator`.
     """
     parts = hermitian_parts(matrices, HERMITIAN_TOLERANCE)
     names = (f"real part of {name}", f"imaginary part of {name}") if parts[1] else (name, name)
     real, imaginary = (
-        Operator(
-            lattice, tuple(Term(*placed) for placed in part.items()), local_dim, units, its_name,
-            magnetisation=magnetisation,
-        )
+        Operator(lattice, tuple(Term(*placed) for placed in part.items()), name=its_name, **about)
         for part, its_name in zip(parts, names, strict=True)
-    )  # fmt: skip
+    )
     return NonHermitian(real, imaginary) if parts[1] else real
 
 
@@ -363,6 +368,17 @@ def require_operator(where: str, name: str, value: Any) -> None:
         case _ if hasattr(value, "shape"):
             hint = "a matrix on some sites is Operator.from_terms(lattice, [(sites, matrix)])"
     raise refuse(where, name, value, "an Operator, as heisenberg(square(4, 4))", hint)
+
+
+def _check_even(term: Term, strings: Strings) -> None:
+    k, every = len(term.sites), np.arange(len(term.matrix))
+    if term.local_dim == len(strings.fermions.odd):
+        odd = strings.changes(term.sites, np.tile(every, (len(every), 1)))[:, :, k - 1]
+        if np.any(term.matrix[odd > 0]):
+            raise ValueError(
+                f"term on sites {term.sites}: an odd number of c and c^, which no state of "
+                "fermions has a mean of; multiply it by another one"
+            )
 
 
 def _check_on_lattice(term: Term, lattice: Lattice, local_dim: int) -> None:

@@ -24,7 +24,6 @@ from tnvmc.estimate.observables import (
 )
 from tnvmc.estimate.reliability import LEAST_CHANGED, changed_part, doubts
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate_samples, v_score
-from tnvmc.operators.basis import count_states
 from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.symmetry import NAMES, same_levels
 from tnvmc.operators.term import Operator, made_of
@@ -152,7 +151,12 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     overlaps, group = _overlaps(applied, seen), problem.ansatz.group
     signs = frozenset((g.key, g.character) for g in getattr(group, "elements", ()))
     level = same_levels(operator, sector, bool(signs)), signs, len(overlaps)
-    summed: Any = made_of(operator.lattice, operator.matrices, operator.local_dim)
+    summed: Any = made_of(
+        operator.lattice,
+        operator.matrices,
+        local_dim=operator.local_dim,
+        fermions=operator.fermions,
+    )
     statistics = seen.statistics() | {"overlaps": overlaps}
     measurement = Measurement(
         **statistics,
@@ -187,7 +191,7 @@ def _overlaps(method: Method, seen: Observation) -> tuple[Overlap, ...]:
 def independent(problem: Problem, sector: int | None) -> int | None:
     """Count the parameters that change the state in a sector (twice the total Sz; None: no sector).
 
-    One direction more leads nowhere where the total is fixed: a factor on one local state, at all
+    One direction more leads nowhere for each total that is fixed: a factor on a local state, at all
     sites. The state has no more of them than the sector has configurations, less one for its norm.
     The rank of the covariance S at a generic theta, and seldom below that: 14 instead of 15 for a
     PEPS of 2x2 sites with D = 2.  None for an ansatz that does not know its null directions.
@@ -195,9 +199,9 @@ def independent(problem: Problem, sector: int | None) -> int | None:
     ansatz, operator = problem.ansatz, problem.operator
     if ansatz.n_null is None:
         return None
-    n, d = operator.n_sites, operator.local_dim
-    states = d**n if sector is None else count_states(n, d, (n * (d - 1) - sector) // 2)
-    return min(ansatz.n_params - ansatz.n_null - (sector is not None), states - 1)
+    fixed = len(operator.fermions.numbers) if operator.fermions else 1
+    states = operator.states(sector).dimension
+    return min(ansatz.n_params - ansatz.n_null - fixed * (sector is not None), states - 1)
 
 
 def expect(method: Method, state: State, operator: Operator, plan: MeasurementPlan) -> Expectation:
@@ -250,8 +254,8 @@ def _on_one_scale(snapshot: Snapshot, info: SampleInfo, first: float) -> Snapsho
 
 def _only_one(operator: Operator, configs: np.ndarray) -> bool:
     """Tell whether the sector of configurations holds no other, so that nothing can change."""
-    n, d, sector = operator.n_sites, operator.local_dim, magnetisation_of(operator, configs)
-    return sector is not None and count_states(n, d, (n * (d - 1) - sector) // 2) == 1
+    sector = magnetisation_of(operator, configs)
+    return sector is not None and operator.states(sector).dimension == 1
 
 
 @dataclass

@@ -1,0 +1,169 @@
+"""Fermions: what local states hold, the order of the modes, and the signs of Jordan-Wigner strings.
+
+An amplitude psi(s) is the coefficient of the product of creation operators in the order of the
+modes: by columns, within a column from the bottom row to the top, and up before down on a site.  A
+matrix on some sites has the signs of these sites alone; those of the sites between come from
+`Strings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tnvmc.backend.arguments import whole
+from tnvmc.backend.namespace import array_namespace, to_namespace
+
+if TYPE_CHECKING:
+    from tnvmc.lattice.lattice import Lattice, Patch
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Fermions:
+    """What the local states of a site hold."""
+
+    odd: tuple[int, ...]  #: of each local state: 1 where its number of fermions is odd
+    numbers: tuple[tuple[int, ...], ...]  #: by species: the particles in each local state
+
+    def named_matrices(self) -> dict[str, np.ndarray]:
+        """Give the matrices (d, d) of one site that have a name in products.
+
+        c and c^ (cup, c^up, cdn, c^dn with spin), n (nup, ndn), I; with spin Sx Sy Sz S+ S-, and
+        nupdn where a site can hold both.
+        """
+        d = len(self.odd)
+        found: dict[str, np.ndarray] = {"I": np.eye(d)}
+        for k, name in enumerate(("up", "dn") if len(self.numbers) > 1 else ("",)):
+            lower, before = np.zeros((d, d)), np.sum(self.numbers[:k], axis=0) * np.ones(d)
+            states = [tuple(column) for column in zip(*self.numbers, strict=True)]
+            for state, column in enumerate(states):
+                less = (*column[:k], column[k] - 1, *column[k + 1 :])
+                if less in states:
+                    lower[states.index(less), state] = 1 - 2 * (before[state] % 2)
+            found |= {f"c{name}": lower, f"c^{name}": lower.T, f"n{name}": lower.T @ lower}
+        if len(self.numbers) > 1:
+            up, down = found["nup"], found["ndn"]
+            raising = found["c^up"] @ found["cdn"]
+            found |= {"n": up + down, "Sz": (up - down) / 2, "S+": raising, "S-": raising.T}
+            found |= {"Sx": (raising + raising.T) / 2, "Sy": (raising - raising.T) / 2j}
+            if np.any(up @ down):
+                found["nupdn"] = up @ down
+        return found
+
+    def product(self, factors: Sequence[np.ndarray], order: Sequence[int]) -> np.ndarray:
+        """Multiply matrices (d, d), one on each site; `order` are the sites as their modes come.
+
+        The result (d^k, d^k) has the strings within these sites, and legs as the factors come.
+        """
+        one, parity = np.eye(len(self.odd)), np.diag(1.0 - 2 * np.array(self.odd))
+        wholes: list[np.ndarray] = []
+        rank = np.argsort(order)
+        for site, factor in enumerate(factors):
+            string = parity if np.any(factor[np.not_equal.outer(self.odd, self.odd)]) else one
+            places = [string if rank[k] < rank[site] else one for k in range(len(factors))]
+            places[site] = factor
+            wholes.append(reduce(np.kron, places))
+        return np.asarray(reduce(np.dot, wholes))
+
+
+SPINLESS = Fermions((0, 1), ((0, 1),))
+T_J = Fermions((0, 1, 1), ((0, 1, 0), (0, 0, 1)))
+HUBBARD = Fermions((0, 1, 1, 0), ((0, 1, 0, 1), (0, 0, 1, 1)))
+
+
+def mode_order(lattice: Lattice) -> tuple[int, ...]:
+    """Give the sites as their modes come: by columns, from the bottom row to the top."""
+    rows, columns = np.divmod(lattice.places, lattice.n_cols)
+    return tuple(map(int, np.lexsort((-rows, columns))))
+
+
+@dataclass(frozen=True)
+class Strings:
+    """Fermions on the sites of a lattice: the sectors there are, and signs of matrix elements.
+
+    The particle numbers of all species make one integer, N_1 + (n_sites + 1) N_2, which stands
+    where spins have twice the total Sz.
+    """
+
+    fermions: Fermions
+    order: tuple[int, ...]  #: see `mode_order`
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """What each local state adds to the number of a sector."""
+        holds = zip(*self.fermions.numbers, strict=True)
+        return tuple(sum(n * (len(self.order) + 1) ** k for k, n in enumerate(s)) for s in holds)
+
+    def sector(self, particles: int | Sequence[int]) -> int:
+        """Give the number of a sector from one number of particles for each species.
+
+        Raises:
+            ValueError: another number of numbers; more particles than fit.
+        """
+        given = np.ravel(particles).tolist()
+        numbers = [whole("particles", "a number of particles", n, 0) for n in given]
+        held, n_sites = self.fermions.numbers, len(self.order)
+        if len(numbers) != len(held):
+            form = "[up, down], as [5, 5]" if len(held) > 1 else "one number, as 6"
+            raise ValueError(f"particles = {particles!r}: give {form}")
+        most = max(map(sum, zip(*held, strict=True)))
+        if max(numbers) > n_sites or sum(numbers) > most * n_sites:
+            raise ValueError(f"particles = {particles!r}: more than fit {n_sites} sites")
+        return sum(n * (n_sites + 1) ** k for k, n in enumerate(numbers))
+
+    def particles(self, sector: int) -> tuple[int, ...]:
+        """Give the number of particles of each species."""
+        base = len(self.order) + 1
+        return tuple(sector // base**k % base for k in range(len(self.fermions.numbers)))
+
+    def changes(self, sites: Patch, targets: np.ndarray) -> np.ndarray:
+        """Give (d^k, R, k): 1 where the parity up to a mode of the patch, itself too, changes."""
+        odd = np.array(self.fermions.odd)
+        order = sorted(range(len(sites)), key=lambda k: self.order.index(sites[k]))
+        parity = odd[_digits(len(sites), len(odd))][:, order]
+        change = parity[np.maximum(targets, 0)] - parity[:, None, :]
+        return np.asarray(np.cumsum(change, axis=2) % 2, dtype=np.float64)
+
+    def signs(self, configs: Array, states: Array, sites: Patch, targets: np.ndarray) -> Array:
+        """Give +-1 (B, R) for each replacement of a patch in each configuration.
+
+        Args:
+            configs: (B, N).
+            states: local states of the patch (B,).
+            sites: the patch.
+            targets: its replacements (d^k, R), padded with -1.
+        """
+        xp = array_namespace(configs)
+        changes = self.changes(sites, targets)[:, :, :-1]
+        ranks = sorted(self.order.index(site) for site in sites)
+        between = np.zeros((len(self.order), len(sites) - 1))
+        for j in range(len(sites) - 1):
+            between[list(self.order[ranks[j] + 1 : ranks[j + 1]]), j] = 1
+        if not (changes.any(axis=(0, 1)) & between.any(axis=0)).any():
+            return xp.ones((configs.shape[0], targets.shape[1]), dtype=xp.float64)
+        odd = to_namespace(np.array(self.fermions.odd, dtype=np.float64), xp)
+        flat = xp.astype(xp.reshape(configs, (-1,)), xp.int64)
+        counts = xp.reshape(xp.take(odd, flat), configs.shape) @ to_namespace(between, xp)
+        chosen = xp.take(to_namespace(changes, xp), states, axis=0)
+        return 1.0 - 2.0 * (xp.sum(chosen * counts[:, None, :], axis=2) % 2.0)
+
+    def within(self, sites: Patch, matrix: np.ndarray, patch: Patch) -> np.ndarray:
+        """Give a matrix of `sites`, widened to a patch (d^k, d^k), the strings between them."""
+        d = len(self.fermions.odd)
+        digits = _digits(len(patch), d)
+        configs = np.zeros((len(digits), len(self.order)), dtype=np.int64)  # 0 is empty
+        configs[:, list(patch)] = digits
+        local = configs[:, list(sites)] @ d ** np.arange(len(sites) - 1, -1, -1)
+        every = np.tile(np.arange(d ** len(sites)), (d ** len(sites), 1))
+        return np.asarray(matrix * self.signs(configs, local, sites, every)[:, local])
+
+
+def _digits(n_digits: int, local_dim: int) -> np.ndarray:
+    """Local states of n sites, the first most significant: (d^n, n)."""
+    return np.indices((local_dim,) * n_digits).reshape(n_digits, -1).T
