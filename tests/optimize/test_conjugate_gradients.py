@@ -35,8 +35,6 @@ def test_equals_the_dense_solution(complex_: bool, xp: Any) -> None:
     # |x - exact| <= residual / smallest eigenvalue <= 1e-12 |b| / shift, and rounding
     np.testing.assert_allclose(np.asarray(x), exact, atol=1e-10 * np.abs(exact).max())
     assert info.residual is not None and info.residual <= TIGHT.tolerance
-    values = np.linalg.eigvalsh(matrix) + 0.5
-    assert info.condition == pytest.approx(values[-1] / values[0], rel=1e-6)  # all of space by now
 
 
 def test_ends_at_its_tolerance_and_tells_the_true_residual() -> None:
@@ -58,7 +56,7 @@ def test_ends_after_most_iterations_and_says_how_far_it_came() -> None:
 def test_nothing_to_solve() -> None:
     x, info = ConjugateGradients()(np.eye(3), np.zeros(3), 0.1)
     assert not x.any()
-    assert (info.iterations, info.residual, info.condition) == (0, 0.0, 1.0)
+    assert (info.iterations, info.residual) == (0, 0.0)
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 1.0, -1.0, float("nan")])

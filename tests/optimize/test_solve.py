@@ -48,11 +48,6 @@ def test_regular_systems(solver: Any, dtype: str, space: str) -> None:
     np.testing.assert_array_equal(matrix, before)
     assert info.method == ("cholesky" if isinstance(solver, Cholesky) else "eigh")
     assert (info.rank, info.shift) == (20, 1e-3)
-    condition = np.linalg.cond(shifted)
-    if info.method == "eigh":
-        assert info.condition == pytest.approx(condition, rel=1e-8)
-    else:
-        assert 1 <= info.condition <= condition * (1 + 1e-8)
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -79,8 +74,7 @@ def test_a_usual_average_of_s_is_not_factorised_in_double(monkeypatch: pytest.Mo
     rows = np.random.default_rng(0).normal(size=(250, 500)) / np.sqrt(250)  # fewer than parameters
     matrix, rhs = (rows.T @ rows).astype(np.float32), vector(500, "float64")
     monkeypatch.setattr(Triangle, "dense", None)
-    x, info = Cholesky()(halved(matrix), rhs, 2e-5)
-    assert info.condition > 1 / (500 * np.finfo(np.float32).eps)
+    x, _ = Cholesky()(halved(matrix), rhs, 2e-5)
     residual = matrix.astype(float) @ x + 2e-5 * x - rhs
     assert np.linalg.norm(residual) < 1e-7 * np.linalg.norm(rhs)
 
@@ -115,7 +109,6 @@ def test_cutoff_is_relative_and_gives_the_pseudo_inverse(dtype: str, space: str)
     expected = np.linalg.pinv(matrix, rcond=1e-7, hermitian=True) @ rhs
     np.testing.assert_allclose(to_host(x), expected, rtol=1e-9)
     assert info.rank == 3
-    assert info.condition == pytest.approx(5e4, rel=1e-6)
 
 
 @pytest.mark.parametrize("space", SPACES)

@@ -44,7 +44,7 @@ class _Panel(NamedTuple):
 def gram_of_slices(
     slices: Sequence[np.ndarray],
     spins: np.ndarray,
-    groups: Sequence[int] | None = None,
+    groups: Sequence[int],
     scales: np.ndarray | None = None,
 ) -> np.ndarray:
     """Compute O O^dagger: (M, M), Hermitian in every bit, in double precision.
@@ -52,8 +52,7 @@ def gram_of_slices(
     Args:
         slices: per site (M, n_i), the derivatives that the spin of the sample selects.
         spins: (M, N).
-        groups: how many slices that lie side by side are taken together, one or two, in order; two
-            by default.
+        groups: how many slices that lie side by side are taken together, one or two, in order.
         scales: (M,) those of `exact_sums`, where these sites are a part of all; found when absent.
 
     Returns:
@@ -62,11 +61,10 @@ def gram_of_slices(
     Cost: M^2 sum_i n_i / (2 d) multiplications, on `tnvmc.backend.process.threads_in_use` threads.
     Memory: the result, and a copy of two slices.
     """
-    n_samples, n_sites = spins.shape
+    n_samples = len(spins)
     if scales is None:
         scales = exact_sums.scales(exact_sums.summed([exact_sums.norms(each) for each in slices]))
     gram = np.zeros((n_samples, n_samples), dtype=np.result_type(slices[0], np.float64))
-    groups = groups or [min(2, n_sites - i) for i in range(0, n_sites, 2)]
     pairs = [range(end - n, end) for n, end in zip(groups, np.cumsum(groups).tolist(), strict=True)]
     widest = max(sum(slices[i].shape[1] for i in pair) for pair in pairs)
     room = np.empty(n_samples * widest, dtype=slices[0].dtype)

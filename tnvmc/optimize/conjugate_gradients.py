@@ -85,8 +85,7 @@ class ConjugateGradients:
             inverse: a multiple of an approximate inverse of A + shift, Hermitian and positive.
 
         Returns:
-            x (n,), and how it was found; `condition` is that of the subspace that was searched,
-            with `inverse` that of `inverse` times the matrix.
+            x (n,), and how it was found.
         """
         xp = array_namespace(rhs)
         scale = float(xp.max(xp.abs(rhs))) if rhs.shape[0] else 0.0
@@ -98,9 +97,8 @@ class ConjugateGradients:
         square, product_of = _square(residual), _real_dot(residual, nearer)
         norm = least = square
         target = self.tolerance**2 * square
-        lengths: list[float] = []
-        ratios: list[float] = []
-        while square > target and len(lengths) < self.most:
+        iterations = 0
+        while square > target and iterations < self.most:
             product = times(direction) + shift * direction
             curvature = _real_dot(direction, product)
             if (
@@ -115,29 +113,12 @@ class ConjugateGradients:
                 best, least = x, square
             nearer = residual if inverse is None else inverse(residual)
             before, product_of = product_of, _real_dot(residual, nearer)
-            lengths.append(length)
-            ratios.append(product_of / before)
+            iterations += 1
             direction = nearer + (product_of / before) * direction
+        left = math.sqrt(least / norm) if norm > 0 else 0.0
         return scale * best, SolveInfo(
-            "conjugate gradients", shift, rhs.shape[0], _condition(lengths, ratios),
-            residual=math.sqrt(least / norm) if norm > 0 else 0.0, iterations=len(lengths),
-        )  # fmt: skip
-
-
-def _condition(lengths: list[float], ratios: list[float]) -> float:
-    """Largest by smallest eigenvalue of A on the subspace: those of Lanczos' tridiagonal matrix.
-
-    Its entries follow from the coefficients of the iterations (Golub and Van Loan, Matrix
-    Computations, section 10.2).
-    """
-    if not lengths:
-        return 1.0
-    from scipy.linalg import eigh_tridiagonal
-
-    inverse, ratio = 1 / np.array(lengths), np.array(ratios[:-1])
-    diagonal = inverse + np.concatenate([[0.0], ratio * inverse[:-1]])
-    values = eigh_tridiagonal(diagonal, np.sqrt(ratio) * inverse[:-1], eigvals_only=True)
-    return float(values[-1] / values[0]) if values[0] > 0 else math.inf
+            "conjugate gradients", shift, rhs.shape[0], residual=left, iterations=iterations
+        )
 
 
 def _square(v: Array) -> float:

@@ -77,7 +77,6 @@ class SolveInfo:
     method: str  #: "cholesky", "eigh", "cholesky failed, eigh", or "conjugate gradients"
     shift: float  #: what was added to the diagonal
     rank: int  #: directions kept
-    condition: float  #: of the shifted matrix on them; a lower bound but for "eigh"
     residual: float | None = None  #: relative, where the solution is iterated
     iterations: int | None = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -34,13 +34,7 @@ _WALKERS = 64
 
 
 def symmetrised(
-    problem: Problem,
-    point: Point,
-    names: Iterable[str],
-    *,
-    characters: Mapping[str, int] | None = None,
-    reweight: bool = True,
-    threads: int | None = None,
+    problem: Problem, point: Point, names: Iterable[str], threads: int | None = None
 ) -> Symmetrised:
     """Give the state summed over "spin" inversion, the "point" group of the lattice, or
     "translation"s.
@@ -48,13 +42,10 @@ def symmetrised(
     Args:
         problem: its ansatz is the state.
         point: theta (P,) where signs are measured, and walkers (W, N) to start from for that.
-        names: of the symmetries.
-        characters: signs by names of elements, the rest of them +1 or what follows; measured
-            when absent, by the sign of <psi|g|psi>.
-        reweight: see `tnvmc.ansatz.wrappers.symmetrised.Symmetrised`.
+        names: of the symmetries, whose signs are those of <psi|g|psi>.
+        threads: workers; the result does not depend on it.
 
-    Cost of measuring signs: 256 samples and |G| amplitudes for each; nothing when `characters`
-    are given.
+    Cost: 256 samples and |G| amplitudes for each.
 
     Raises:
         NotSymmetric: the Hamiltonian lacks a symmetry; the magnetisation is not 0 and spins are to
@@ -68,13 +59,12 @@ def symmetrised(
             f"{len(problem.ansatz.group)} elements is measured; leave them out, or make it with "
             "all of them"
         )
-    group = symmetry_group(problem.operator, names, characters)
+    group = symmetry_group(problem.operator, names)
     check_inversion(problem.operator, group, point.configs)
-    if characters is None:
-        found = measured_characters(problem, point, group, threads)
-        _check_signs(group, found)
-        group = group.with_characters([1 if each.mean > 0 else -1 for each in found])
-    return Symmetrised(problem.ansatz, group, reweight)
+    found = measured_characters(problem, point, group, threads)
+    _check_signs(group, found)
+    group = group.with_characters([1 if each.mean > 0 else -1 for each in found])
+    return Symmetrised(problem.ansatz, group)
 
 
 def measured_characters(
@@ -123,7 +113,7 @@ def _check_signs(group: SymmetryGroup, found: list[Estimate]) -> None:
         raise NotSymmetric(
             f"the state has no definite sign under a symmetry, <psi|g|psi> ({found[0].n_samples} "
             f"samples) is within {SIGMAS:g} errors of 0 for {shown}. The state breaks it, or is "
-            "far from a ground state; optimise further, give `characters`, or leave it out"
+            "far from a ground state; optimise further, or leave it out"
         )
 
 

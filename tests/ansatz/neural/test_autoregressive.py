@@ -108,8 +108,8 @@ def test_snake_and_phase() -> None:
     [
         (((0, 1), (2,)), None, "equally many sites"),
         (((0,), (0,)), None, "each of the sites 0 to N - 1 once"),
-        (((0,), (1,), (2,)), 2, "it must be odd and between -3 and 3"),
-        (((0,), (1,)), 4, "it must be even and between -2 and 2"),
+        (((0,), (1,), (2,)), 2, "odd here and at most 3"),
+        (((0,), (1,)), 4, "even here and at most 2"),
     ],
 )
 def test_bad_tokens_and_sectors_are_told(sites: tuple, magnetisation: int, message: str) -> None:

@@ -114,7 +114,7 @@ def test_products_under_a_logarithm_neither_overflow_nor_vanish(n: int) -> None:
 @pytest.mark.whole
 def test_hidden_density_need_not_be_an_integer() -> None:
     for alpha, n_hidden in ((0.01, 1), (0.75, 3), (2, 8)):
-        assert RBM(chain(4), alpha=alpha, rngs=nnx.Rngs(0)).n_hidden == n_hidden
+        assert RBM(chain(4), alpha=alpha, rngs=nnx.Rngs(0)).weights.shape[1] == n_hidden
 
 
 @pytest.mark.whole

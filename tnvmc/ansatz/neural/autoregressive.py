@@ -24,6 +24,7 @@ import numpy as np
 from flax import nnx
 
 from tnvmc.lattice.lattice import Lattice
+from tnvmc.operators.basis import check_magnetisation
 
 Cache = Any
 """A pytree of arrays: what a network stores about the tokens that are drawn."""
@@ -64,9 +65,10 @@ class Autoregressive(nnx.Module):
                 f"autoregressive: tokens {self.sites} must have equally many sites and hold each "
                 "of the sites 0 to N - 1 once; does the patch fit the lattice?"
             )
-        self.total = (
-            None if magnetisation is None else _sector_total(self.n_sites, local_dim, magnetisation)
-        )
+        self.total: int | None = None  #: sum of the digits in the sector
+        if magnetisation is not None:
+            check_magnetisation(self.n_sites, local_dim, magnetisation)
+            self.total = (self.n_sites * (local_dim - 1) - magnetisation) // 2
 
     def scores(self, configs: jax.Array) -> tuple[jax.Array, jax.Array | None]:
         """Logits (B, T, d**k) of configurations (B, N), and phases (B,); None where psi > 0.
@@ -234,16 +236,3 @@ def pick(log_p: jax.Array, uniforms: jax.Array) -> jax.Array:
     inside = possible & (ends > uniforms[:, None] * ends[:, -1:])
     found = jnp.where(jnp.any(inside, axis=1), jnp.argmax(inside, axis=1), last)
     return found.astype(jnp.int32)
-
-
-def _sector_total(n_sites: int, local_dim: int, magnetisation: int) -> int:
-    """Sum of the digits of every configuration with this twice-total-Sz."""
-    most = n_sites * (local_dim - 1)
-    twice = most - magnetisation
-    if twice % 2 or not 0 <= twice <= 2 * most:
-        raise ValueError(
-            f"autoregressive: magnetisation (twice the total Sz) is {magnetisation}, which "
-            f"{n_sites} sites of local dimension {local_dim} cannot have: it must be "
-            f"{'even' if most % 2 == 0 else 'odd'} and between {-most} and {most}"
-        )
-    return twice // 2

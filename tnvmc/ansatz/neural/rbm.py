@@ -72,11 +72,6 @@ class RBM(nnx.Module):
         """Whether ln psi is holomorphic in complex parameters."""
         return self.dtype == "complex128"
 
-    @property
-    def n_hidden(self) -> int:
-        """Number of hidden units H."""
-        return self.weights[...].shape[1]
-
     def __call__(self, configs: jax.Array) -> jax.Array:
         """ln psi(s), (B,), for configurations (B, N)."""
         units = jnp.asarray(configs, self.dtype)

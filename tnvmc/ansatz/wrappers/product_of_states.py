@@ -241,15 +241,11 @@ class ProductOfStates(_Factors):
 def _check(first: Ansatz, second: Ansatz) -> None:
     for name, state in (("first", first), ("second", second)):
         require_ansatz("ProductOfStates", name, state)
-    for found, told in (
-        ((first.lattice.n_sites, second.lattice.n_sites), "sites"),
-        ((first.local_dim, second.local_dim), "local states"),
-    ):
-        if found[0] != found[1]:
-            raise ValueError(
-                f"ProductOfStates: the first state has {found[0]} {told}, the second {found[1]}; "
-                "both must be of one lattice"
-            )
+    if first.local_dim != second.local_dim:
+        raise ValueError(
+            f"ProductOfStates: the first state has {first.local_dim} local states, the second "
+            f"{second.local_dim}; both must be of one lattice"
+        )
     if first.lattice != second.lattice:
         raise ValueError(
             f"ProductOfStates: the first state is on {first.lattice!r}, the second on "

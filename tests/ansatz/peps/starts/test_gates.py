@@ -44,7 +44,7 @@ def test_one_component_is_changed_and_nothing_else(d: int) -> None:
     (batch, *_) = plan.pairs
     if d == 3:  # the same plan with the gates of spin 1
         matrices = np.broadcast_to(0.7 * exchange_matrix(3), (len(batch.sites), 9, 9))
-        plan = type(plan)(plan.fields, (type(batch)(batch.sites, batch.legs, matrices),), (), 1, ())
+        plan = type(plan)(plan.fields, (type(batch)(batch.sites, batch.legs, matrices),), (), 1)
     changed = plan.with_coupling_of(x, 0.6).pairs[0].matrices
     expected = 0.7 * (0.6 * kron(x, x) + kron(y, y) + kron(z, z)).real
     assert np.allclose(changed, expected, atol=ROUNDING)

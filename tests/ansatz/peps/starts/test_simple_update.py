@@ -11,7 +11,12 @@ from tests.drawing import enumerated
 from tests.exact_peps import exact_energy
 from tests.oracles import all_configs, dense_hamiltonian, dense_state, embed
 from tnvmc.ansatz.peps.starts.simple_update import evolved, simple_update
-from tnvmc.ansatz.peps.starts.tensors import bond_sizes, product_starts, random_positive
+from tnvmc.ansatz.peps.starts.tensors import (
+    bond_sizes,
+    product_starts,
+    random_positive,
+    start_vectors,
+)
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.contraction.double_layer import log_amplitude
 from tnvmc.contraction.schemes import SRC
@@ -111,7 +116,7 @@ def test_order_lies_where_the_model_wants_it():
         (models.j1j2(square(4, 4), J1=0.1, J2=1.0), "row stripes x"),
         (models.tfim(grid, h=1.0), "positive"),
     ):
-        assert simple_update(operator, 1, max_steps=1)[1].start == start
+        assert start_vectors(operator)[1] == start
 
 
 @pytest.mark.whole
@@ -231,8 +236,7 @@ def test_far_terms_are_fields(monkeypatch):
     pin = np.diag([-1.0, 0.0])
     operator = Operator.from_terms(chain(4), [((0, 3), 5 * up_up), ((0,), 2 * pin), ((3,), pin)])
     monkeypatch.setattr(f"{HOME}.start_vectors", lambda *_: (np.ones((4, 2)), "even"))
-    tensors, info = simple_update(operator, 1)
-    assert "1 terms on 2 sites" in info.notes[0]
+    tensors, _ = simple_update(operator, 1)
     psi = dense_state(tensors, (1, 4), all_configs(4))
     density = np.sum(psi.reshape(2, 4, 2) ** 2, axis=1) / np.sum(psi**2)
     assert density[0, 1] > 0.99  # site 0 takes its pin, which keeps site 3 from taking its own
@@ -247,8 +251,6 @@ def test_what_comes_back():
     assert all(t.dtype == np.float64 for t in tensors)
     assert np.allclose([np.linalg.norm(t) for t in tensors], 1.0)
     assert info.n_steps > 3
-    assert info.notes == ()
-    assert 0 < info.truncation < 1e-2
     again, _ = simple_update(operator, 3)
     assert all(np.array_equal(a, b) for a, b in zip(tensors, again, strict=True))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,7 +33,6 @@ class GatePlan:
     pairs: tuple[Batch, ...]
     far: tuple[Term, ...]  # treated in mean field
     scale: float  # largest spread of eigenvalues of a term
-    notes: tuple[str, ...]
 
     @property
     def neighbours_only(self) -> bool:
@@ -76,11 +75,7 @@ def plan_gates(operator: Operator, bonds: Bonds = "open") -> GatePlan:
             legs, sites = path
             placed[legs].append((sites, matrix))
     pairs = tuple(b for legs, terms in sorted(placed.items()) for b in _batches(legs, terms))
-    notes = tuple(
-        f"{n} terms on {k} sites that no path of two bonds joins were taken in mean field"
-        for k, n in sorted(Counter(len(term.sites) for term in far).items())
-    )
-    return GatePlan(fields, pairs, tuple(far), spread or 1.0, notes)
+    return GatePlan(fields, pairs, tuple(far), spread or 1.0)
 
 
 def idle_gates(found: Embedding, d: int) -> tuple[Batch, ...]:

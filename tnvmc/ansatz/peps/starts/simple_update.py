@@ -61,11 +61,7 @@ class SimpleUpdateInfo:
     """How the evolution went."""
 
     n_steps: int
-    start: str  #: which product state it began from
     converged: bool  #: whether the last stage met the tolerance before its last step
-    weight_change: float  #: largest change of a bond weight per unit of (scaled) imaginary time
-    truncation: float  #: largest discarded weight of the last step, sum of squares, relative
-    notes: tuple[str, ...]  #: terms that were not evolved exactly, one line per kind
 
 
 def simple_update(
@@ -108,14 +104,14 @@ def simple_update(
     found = embedding(operator.lattice, bonds)
     state = VidalPEPS.product(found, vectors, D, operator.is_complex)
     sector = (operator.magnetisation or 0) if operator.conserves_magnetisation else None
-    n_steps, change, lost = 0, np.inf, 0.0
+    n_steps, change = 0, np.inf
     for step_time in TAU:
         gates = [exponential(batch.matrices, step_time / 2 / plan.scale) for batch in plan.pairs]
         for step in range(max_steps):
             if step == 0 or (plan.far and step % _FIELD_INTERVAL == 0):
                 site_gates = _site_gates(state, plan, step_time)
             weights, densities = state.weights.copy(), state.densities()
-            lost = _step(state, plan.pairs, gates, site_gates)
+            _step(state, plan.pairs, gates, site_gates)
             if sector is not None:
                 state.turn_to_magnetisation(sector)
             moved = (
@@ -126,9 +122,7 @@ def simple_update(
             n_steps += 1
             if change < TOLERANCE * step_time / TAU[-1]:
                 break
-    converged = change < TOLERANCE
-    info = SimpleUpdateInfo(n_steps, name, converged, change, lost, plan.notes)
-    return state.to_peps(), info
+    return state.to_peps(), SimpleUpdateInfo(n_steps, change < TOLERANCE)
 
 
 def evolved(
@@ -176,16 +170,14 @@ def _site_gates(state: VidalPEPS, plan: GatePlan, time: float) -> Array:
 
 def _step(
     state: VidalPEPS, pairs: Sequence[Batch], gates: Sequence[Array], site_gates: Array
-) -> float:
-    """Apply all gates forth and back; gives the largest discarded weight."""
-    lost = 0.0
+) -> None:
+    """Apply all gates forth and back."""
     _apply_on_sites(state, site_gates)
     forth = list(zip(pairs, gates, strict=True))
     for batch, gate in forth + forth[::-1]:
         update = update_neighbours if len(batch.legs) == 1 else update_path
-        lost = max(lost, update(state, batch, gate))
+        update(state, batch, gate)
     _apply_on_sites(state, site_gates)
-    return lost
 
 
 def _apply_on_sites(state: VidalPEPS, gates: Array) -> None:

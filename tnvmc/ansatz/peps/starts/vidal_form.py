@@ -190,8 +190,8 @@ def _axes(legs: Sequence[int]) -> list[int]:
     return [0, *(leg + 2 for leg in _others(legs)), 1, *(leg + 2 for leg in legs)]
 
 
-def update_neighbours(state: VidalPEPS, batch: Batch, gates: Array) -> float:
-    """Apply gates (K, d^2, d^2) to neighbours, in place; gives the largest discarded weight."""
+def update_neighbours(state: VidalPEPS, batch: Batch, gates: Array) -> None:
+    """Apply gates (K, d^2, d^2) to neighbours, in place."""
     a, b = batch.sites.T
     legs_a, legs_b = (batch.legs[0],), ((batch.legs[0] + 2) % 4,)
     bond = state.bond_at[a, legs_a[0]]
@@ -201,14 +201,13 @@ def update_neighbours(state: VidalPEPS, batch: Batch, gates: Array) -> float:
         "kasi,kbti->kabst", r_a * _on_last_axis(state.weights[bond], 4), r_b, optimize=True
     )
     pair = _gated(pair, gates)  # k a b s t
-    left, weights, right, lost = _cut_svd(pair.transpose(0, 1, 3, 2, 4), 2, state.weights.shape[1])
+    left, weights, right = _cut_svd(pair.transpose(0, 1, 3, 2, 4), 2, state.weights.shape[1])
     state.join(a, legs_a, q_a, left)
     state.join(b, legs_b, q_b, np.moveaxis(right, 1, -1))
     state.weights[bond] = weights
-    return lost
 
 
-def update_path(state: VidalPEPS, batch: Batch, gates: Array) -> float:
+def update_path(state: VidalPEPS, batch: Batch, gates: Array) -> None:
     """Gate on the ends of a path of two bonds, with the site between them carried along."""
     a, m, b = batch.sites.T
     first, second = batch.legs
@@ -222,16 +221,15 @@ def update_path(state: VidalPEPS, batch: Batch, gates: Array) -> float:
     r_b = r_b * _on_last_axis(state.weights[bond_mb], 4)
     three = np.einsum("kasi,kcuij,kbtj->kacubst", r_a, r_m, r_b, optimize=True)
     three = _gated(three, gates).transpose(0, 1, 5, 2, 3, 4, 6)  # k a s c u b t
-    left, weights_am, rest, lost = _cut_svd(three, 2, D)
+    left, weights_am, rest = _cut_svd(three, 2, D)
     rest = rest * weights_am.reshape(-1, D, 1, 1, 1, 1)  # k i c u b t
-    middle, weights_mb, right, lost_too = _cut_svd(rest, 3, D)  # k i c u j
+    middle, weights_mb, right = _cut_svd(rest, 3, D)  # k i c u j
     inverse = np.divide(1.0, weights_am, out=np.zeros_like(weights_am), where=weights_am > 0)
     middle = middle * inverse.reshape(-1, D, 1, 1, 1)
     state.join(a, legs_a, q_a, left)
     state.join(m, legs_m, q_m, middle.transpose(0, 2, 3, 1, 4))
     state.join(b, legs_b, q_b, np.moveaxis(right, 1, -1))
     state.weights[bond_am], state.weights[bond_mb] = weights_am, weights_mb
-    return max(lost, lost_too)
 
 
 def _on_last_axis(weights: Array, ndim: int) -> Array:
@@ -245,24 +243,22 @@ def _gated(x: Array, gates: Array) -> Array:
     return (flat @ gates.swapaxes(1, 2)).reshape(x.shape)
 
 
-def _cut_svd(x: Array, n_left: int, D: int) -> tuple[Array, Array, Array, float]:
+def _cut_svd(x: Array, n_left: int, D: int) -> tuple[Array, Array, Array]:
     """SVD between the first `n_left` axes (after the batch) and the rest, cut or padded to D.
 
-    Gives left (K, ..., D), weights (K, D) of norm 1, right (K, D, ...) and the discarded weight.
+    Gives left (K, ..., D), weights (K, D) of norm 1 and right (K, D, ...).
     """
     n_batch, rows, columns = len(x), x.shape[1 : 1 + n_left], x.shape[1 + n_left :]
     u, s, v = np.linalg.svd(x.reshape(n_batch, int(np.prod(rows)), -1), full_matrices=False)
     kept = np.where(s[:, :D] > _ABSENT * s[:, :1], s[:, :D], 0.0)
-    total, remaining = (s**2).sum(axis=1), (kept**2).sum(axis=1)
-    lost = float((1.0 - remaining / total).max())
     k, present = kept.shape[1], kept > 0
     left = np.zeros((*u.shape[:2], D), u.dtype)
     right = np.zeros((n_batch, D, v.shape[2]), v.dtype)
     weights = np.zeros((n_batch, D))
     left[:, :, :k] = u[:, :, :k] * present[:, None, :]
     right[:, :k] = v[:, :k] * present[:, :, None]
-    weights[:, :k] = kept / np.sqrt(remaining)[:, None]
-    return left.reshape(n_batch, *rows, D), weights, right.reshape(n_batch, D, *columns), lost
+    weights[:, :k] = kept / np.sqrt((kept**2).sum(axis=1))[:, None]
+    return left.reshape(n_batch, *rows, D), weights, right.reshape(n_batch, D, *columns)
 
 
 def equilibrate(state: VidalPEPS) -> None:
