@@ -25,6 +25,7 @@ from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.session.vmc import VMC
+from tnvmc.storage.hdf5 import StateFileError
 from tnvmc.vmc import guard
 from tnvmc.vmc.step import OptimisationFailed, advance
 
@@ -352,6 +353,24 @@ def test_a_checkpoint_with_an_average_of_s_goes_on_with_momentum(tmp_path: Path)
     (record,) = after.run(1)
     after.restore(tmp_path / "b.h5")
     assert after.run(1)[0].energy == record.energy
+
+
+@pytest.mark.parametrize("memory", [0.0, 0.9])
+@pytest.mark.parametrize(("before", "after"), [(0.0, 0.9), (0.9, 0.0)])
+def test_momentum_is_neither_turned_on_nor_off_by_a_checkpoint(
+    before: float, after: float, memory: float, tmp_path: Path
+) -> None:
+    operator = heisenberg(square(2, 2))
+    made, other = (
+        VMC(operator, PEPS(operator.lattice, 2), Sampler(8, 16), SR("auto", each, memory=memory))
+        for each in (before, after)
+    )
+    made.run(1)
+    made.save(tmp_path / "a.h5")
+    here = other.state
+    with pytest.raises(StateFileError):
+        other.restore(tmp_path / "a.h5")
+    assert other.state is here
 
 
 def test_goes_back_to_a_checkpoint_after_steps(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def _check_mean(path: Path, found: Mapping[str, Any], present: State, archived: 
 
 _ADDED: Mapping[str, Any] = {
     "single": 0, "averaged": 0, "expected": 0.0, "counted": 0.0, "squares": 0.0, "at": None,
-    "covariance": None, "previous": None,
+    "covariance": None,
 }  # fmt: skip
 """What states of rules have had in some versions only, and what stands for it in the checkpoints of
 others; None for what it is before the first step.  A run that counted steps of an average begins it
@@ -188,9 +188,12 @@ def _of_this_version(found: Mapping[str, Any], like: Mapping[str, Any]) -> dict[
         if name in like
     }
     kept = new | {name: value for name, value in found.items() if name in like or name not in added}
-    for name in ("covariance", f"{OF_RULE}covariance"):
+    for before in ("", OF_RULE):
+        name, momentum = f"{before}covariance", f"{before}previous"
         if name in kept and name in like:
             kept[name] = average.in_form_of(kept[name], like[name])
+        elif name in found and momentum in like:  # which has taken the place of an average
+            kept.setdefault(momentum, like[momentum])
     return kept
 
 
@@ -230,7 +233,8 @@ def _check(path: Path, name: str, point: Iterate, like: Iterate) -> None:
             "keep the number, or start a new run with ansatz.init = this file"
         )
     if set(point.optimizer) != set(like.optimizer):
-        raise StateFileError(f"{path}: written with other settings of the optimizer; {_NEW_RUN}")
+        told = "with another momentum, or other settings of the optimizer"
+        raise StateFileError(f"{path}: written {told}; {_NEW_RUN}")
     check_parameters(name, point.theta, like.theta.shape)
     for key, wanted in like.optimizer.items():
         shape = tuple(getattr(wanted, "shape", ()))
