@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -108,9 +108,9 @@ class UnitLayout(Layout):
     def dealt(self, n_ranks: int) -> list[range]:
         """Deal the units out: their places for each rank."""
 
-    @abstractmethod
     def dealt_for_gram(self, n_ranks: int) -> list[range]:
         """Deal them out so that a Gram matrix can be formed."""
+        return self.dealt(n_ranks)
 
     @abstractmethod
     def cut(self, jacobian: Any) -> list[Array]:
@@ -132,13 +132,15 @@ class UnitLayout(Layout):
     def assembled(self, units: Sequence[Array], rows: slice) -> JacobianBase:
         """Make a Jacobian of some rows of all units."""
 
-    @abstractmethod
-    def stacked_real(self) -> UnitLayout:
+    def stacked_real(self) -> Self:
         """Give the layout of Re O above Im O."""
+        n_samples, n_params = self.shape
+        dtype = np.empty(0, self.dtype).real.dtype
+        return replace(self, shape=(2 * n_samples, n_params), dtype=dtype)
 
-    @abstractmethod
-    def of_samples(self, layouts: Sequence[Any]) -> UnitLayout:
+    def of_samples(self, layouts: Sequence[Any]) -> Self:
         """Give the layout of the samples of several, one after another."""
+        return replace(self, shape=(sum(each.shape[0] for each in layouts), self.shape[1]))
 
 
 class UnitProducts(ABC):
@@ -243,4 +245,6 @@ def imaginary_part(array: Array) -> Array:
 def square_sums(matrix: Array) -> Array:
     """Compute sums of |entries|^2 of each row, in double precision, on any array library."""
     xp = array_namespace(matrix)
+    if xp is np:
+        return exact_sums.norms(matrix)
     return xp.sum(xp.abs(matrix) ** 2, axis=1, dtype=xp.float64)

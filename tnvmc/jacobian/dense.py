@@ -8,7 +8,7 @@ otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -104,10 +104,6 @@ class DenseLayout(UnitLayout):
         """Deal out about as many columns to each rank."""
         return shares([*self.unit_widths], n_ranks)
 
-    def dealt_for_gram(self, n_ranks: int) -> list[range]:
-        """Deal them out as always."""
-        return self.dealt(n_ranks)
-
     def cut(self, jacobian: JacobianBase) -> list[Array]:
         return in_blocks(jacobian.dense())
 
@@ -123,15 +119,6 @@ class DenseLayout(UnitLayout):
 
     def assembled(self, units: Sequence[Array], rows: slice) -> DenseJacobian:
         return DenseJacobian(self.xp.concat(units, axis=1))
-
-    def stacked_real(self) -> DenseLayout:
-        n_samples, n_params = self.shape
-        return replace(
-            self, shape=(2 * n_samples, n_params), dtype=np.empty(0, self.dtype).real.dtype
-        )
-
-    def of_samples(self, layouts: Sequence[UnitLayout]) -> DenseLayout:
-        return replace(self, shape=(sum(each.shape[0] for each in layouts), self.shape[1]))
 
 
 @dataclass(frozen=True)
@@ -159,8 +146,7 @@ class DenseProducts(UnitProducts):
         return [block @ DenseProducts([block]).adjoint(u)[0] for block in own]
 
     def squared_norms(self) -> list[Array]:
-        on_host = array_namespace(*self.units) is np if self.units else True
-        return [exact_sums.norms(x) if on_host else square_sums(x) for x in self.units]
+        return [*map(square_sums, self.units)]
 
     def gram(self, scales: np.ndarray | None = None) -> Array:
         """Compute the sum of B B^dagger over the blocks.  Cost: M^2 w for each."""

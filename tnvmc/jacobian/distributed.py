@@ -118,14 +118,8 @@ def distribute(parts: list[Place], ranks: Ranks) -> DistributedJacobian | HStack
 
     Traffic: each rank sends its samples of all units but its own, and gets those from all
     others: 1 - 1/R of the slices of a rank, twice.  Memory: these, and one unit of all samples.
-
-    Raises:
-        ValueError: Jacobians of different numbers of parameters.
     """
     layouts: list[Any] = [place.about for place in parts]
-    if len({each.shape[1] for each in layouts}) > 1:
-        sizes = [each.shape[1] for each in layouts]
-        raise ValueError(f"distribute: Jacobians of different numbers of parameters, {sizes}")
     if isinstance(layouts[0], HStackLayout):
         return _distribute_parts(parts, ranks)
     layout = layouts[0].of_samples(layouts)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -31,27 +31,11 @@ class SliceJacobian(LocalJacobian):
     theta holds the sites one after another, and within site i the spin is the slowest index:
     row s of O has ``slices[i][s]`` in the block of spin ``spins[s, i]`` of site i, zeros in its
     other blocks.  P = local_dim * sum_i n_i.
-
-    Raises ValueError when the slices and the spins are not of the same sites and samples.
     """
 
     slices: Sequence[Array]  #: per site (M, n_i)
     spins: Array  #: (M, N) small integers 0..local_dim-1
     local_dim: int = 2
-
-    def __post_init__(self) -> None:
-        n_samples, n_sites = self.spins.shape
-        if len(self.slices) != n_sites:
-            raise ValueError(
-                f"SliceJacobian: {len(self.slices)} slices for spins of {n_sites} sites; "
-                "give one (M, n_i) array per site"
-            )
-        for site, slice_ in enumerate(self.slices):
-            if slice_.ndim != 2 or slice_.shape[0] != n_samples:
-                raise ValueError(
-                    f"SliceJacobian: slice of site {site} has shape {tuple(slice_.shape)}, but "
-                    f"spins hold {n_samples} samples; it must be ({n_samples}, n_{site})"
-                )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -92,14 +76,6 @@ class SliceJacobian(LocalJacobian):
         xp = array_namespace(self.slices[0])
         return SliceLayout(self.shape, dtype, xp, widths, to_host(self.spins), self.local_dim)
 
-    def contiguous(self) -> SliceJacobian:
-        """Lay the entries of a sample side by side, as where several are joined; on NumPy."""
-        if array_namespace(self.spins) is not np:
-            return self
-        if all(slice_.flags.c_contiguous for slice_ in self.slices):
-            return self
-        return self.mapped(np.ascontiguousarray)
-
     @classmethod
     def joined(cls, parts: list[Any]) -> SliceJacobian:
         """Put the samples of several one after another, and empty the list.
@@ -108,8 +84,10 @@ class SliceJacobian(LocalJacobian):
         twice.
         """
         if len(parts) == 1:
-            found: SliceJacobian = parts.pop().contiguous()
-            return found
+            only: SliceJacobian = parts.pop()
+            # As where several are joined: the entries of a sample side by side.
+            on_host = array_namespace(only.spins) is np
+            return only.mapped(np.ascontiguousarray) if on_host else only
         xp, local_dim = array_namespace(parts[0].spins), parts[0].local_dim
         spins, left = xp.concat([p.spins for p in parts]), [[*reversed(p.slices)] for p in parts]
         parts.clear()
@@ -181,11 +159,9 @@ class SliceLayout(UnitLayout):
         spins = to_namespace(self.spins[rows], self.xp)
         return SliceJacobian(self.pieces.joined(units), spins, self.local_dim)
 
-    def stacked_real(self) -> SliceLayout:
-        n_samples, n_params = self.shape
-        dtype, spins = np.empty(0, self.dtype).real.dtype, np.tile(self.spins, (2, 1))
-        return replace(self, shape=(2 * n_samples, n_params), dtype=dtype, spins=spins)
+    def stacked_real(self) -> Self:
+        return replace(super().stacked_real(), spins=np.tile(self.spins, (2, 1)))
 
-    def of_samples(self, layouts: Sequence[SliceLayout]) -> SliceLayout:
+    def of_samples(self, layouts: Sequence[SliceLayout]) -> Self:
         spins = np.concatenate([each.spins for each in layouts])
-        return replace(self, shape=(len(spins), self.shape[1]), spins=spins)
+        return replace(super().of_samples(layouts), spins=spins)
