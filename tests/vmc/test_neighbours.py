@@ -22,6 +22,7 @@ from tnvmc import (
     xxz,
 )
 from tnvmc.estimate.observables import energy_terms
+from tnvmc.estimate.reliability import changed_part
 from tnvmc.estimate.statistics import Estimate
 from tnvmc.sampling import streams
 from tnvmc.vmc.measurement import Total
@@ -71,13 +72,12 @@ def test_draws_of_one_configuration_have_an_error_bar() -> None:
     often = configs[(configs[:, None] == configs).all(axis=2).sum(axis=1).argmax()]
     alike = np.flatnonzero((configs == often).all(axis=1))
     rows = np.resize(alike[:1], 64)
-    snapshot = replace(drawn.snapshot, configs=configs[rows])
     local = float(np.asarray(drawn.local).real[alike[0]])
     energy = replace(drawn.energy, mean=local, error=0.0)
-    found, moved = widened(replace(drawn, snapshot=snapshot, energy=energy), vmc.problem)
+    found, moved = widened(energy, 0.0, configs[rows], vmc.problem, vmc.theta)
     off = abs(local - exact(vmc))
     assert moved == np.inf
-    assert off / TOLD < found.energy.error < TOLD * off
+    assert off / TOLD < found.error < TOLD * off
 
 
 def test_a_measurement_of_few_samples_is_within_its_error() -> None:
@@ -91,9 +91,9 @@ def test_samples_that_are_all_different_are_left_alone() -> None:
     operator = heisenberg(square(2, 3))
     vmc = VMC(operator, PEPS(operator.lattice, 2), Sampler(64, 256, threads=1))
     drawn = seen(vmc)
-    same, moved = widened(drawn, vmc.problem)
-    assert same is drawn
-    assert moved is None
+    configs = np.asarray(drawn.snapshot.configs)
+    changed = changed_part(configs, drawn.info.n_walkers)
+    assert widened(drawn.energy, changed, configs, vmc.problem, vmc.theta) == (drawn.energy, None)
 
 
 @pytest.mark.parametrize("direct", [False, True])
@@ -156,9 +156,10 @@ def test_a_measurement_in_parts_has_the_same_error() -> None:
             ratios={patch: found[half] for patch, found in drawn.snapshot.ratios.items()},
         )
         total.add(terms.values(part, terms.targets), part, replace(drawn.info, n_draws=4))
-    at_once, _ = widened(drawn, vmc.problem)
-    found = total.energy(vmc.method, vmc.state.here)
-    assert found.error == pytest.approx(at_once.energy.error)
+    configs = np.asarray(drawn.snapshot.configs)
+    at_once, _ = widened(drawn.energy, 0.0, configs, vmc.problem, vmc.theta)
+    found = total.estimate((vmc.method, vmc.state.here))
+    assert found.error == pytest.approx(at_once.error)
     assert found.error > drawn.energy.error
 
 

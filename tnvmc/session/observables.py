@@ -209,7 +209,7 @@ def measured_observables(
     """
     progress.begin("observables")
     every = collect(method, point, observables.every_sample(), streams.OBSERVABLES)
-    blocks, energy = dict(every.blocks), every.total.energy(method, point)
+    blocks, energy = dict(every.blocks), every.total.estimate((method, point))
     problem, chi_of_pairs = method.problem, None
     if pair_samples != 0 and observables.some_samples():
         most = PAIR_SAMPLES // problem.operator.n_sites + 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from time import perf_counter
@@ -33,7 +32,7 @@ from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
 from tnvmc.vmc.characters import symmetrised
 from tnvmc.vmc.core import Iterate, Method, State, controlled
 from tnvmc.vmc.measured_iterate import BURN, measured_iterate
-from tnvmc.vmc.neighbours import energy_with_neighbours, widened, with_distance, with_rare
+from tnvmc.vmc.neighbours import widened, with_rare
 from tnvmc.vmc.observation import Observation, observe
 from tnvmc.vmc.orthogonal import Overlap, SampledState, everywhere, overlap
 from tnvmc.vmc.results import Expectation, Measurement
@@ -145,8 +144,12 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     if seen is not first:
         again = Diagnostic("measured_again", "good", {"power": seen.info.power})
         diagnostics = (*diagnostics, again)
-    seen, moved = widened(seen, problem, applied.sampler.threads)
-    energy, operator = seen.energy, problem.operator
+    configs = np.asarray(to_host(seen.snapshot.configs))
+    changed = None if seen.info.exact else changed_part(configs, seen.info.n_walkers)
+    energy, moved = widened(
+        seen.energy, changed, configs, problem, point.theta, applied.sampler.threads
+    )
+    seen, operator = replace(seen, energy=energy), problem.operator
     sector = magnetisation_of(operator, seen.snapshot.configs)
     overlaps, group = _overlaps(applied, seen), problem.ansatz.group
     signs = frozenset((g.key, g.character) for g in getattr(group, "elements", ()))
@@ -282,33 +285,29 @@ class Total:
             self._few.append(np.unique(configs, axis=0))
         self._info = info
 
-    def energy(self, method: Method, point: Point) -> Estimate:
-        """The same as `estimate` where the terms are those of the Hamiltonian:
-        `neighbours.widened`.
+    def estimate(self, of: tuple[Method, Point] | None = None) -> Estimate:
+        """The mean of the sums over terms, and what speaks against its error.
+
+        Args:
+            of: what was measured, where the terms are those of the Hamiltonian: the error is then
+                `neighbours.widened`.
         """
-        found, changed = self._estimate()
-        if changed is None or changed >= LEAST_CHANGED or not math.isfinite(found.mean):
-            return replace(found, diagnostics=self._doubts(found, changed))
-        few = np.concatenate(self._few)
-        both = energy_with_neighbours(
-            method.problem, point.theta, few, found.n_samples, method.sampler.threads
-        )
-        found, moved = with_distance(found, both)
-        return replace(found, diagnostics=self._doubts(found, changed, moved))
-
-    def estimate(self) -> Estimate:
-        """The mean of the sums over terms, and what speaks against its error."""
-        found, changed = self._estimate()
-        return replace(found, diagnostics=self._doubts(found, changed))
-
-    def _estimate(self) -> tuple[Estimate, float | None]:
-        """The mean and its error, and the part of the draws that differ."""
         assert self._info is not None, "no samples were added"
         values, weight, info = np.concatenate(self._values), self._weight(), self._info
         if info.independent:  # a chain whose last part holds one draw is not
             info = replace(info, n_walkers=len(values))
-        changed = float(np.mean(self._changed)) if self._changed and not info.exact else None
-        return estimate_samples(values, weight, info), changed
+        found, moved = estimate_samples(values, weight, info), None
+        if info.exact:
+            return found
+        changed = float(np.mean(self._changed)) if self._changed else None
+        if of is not None and self._few:
+            (method, point), few = of, np.concatenate(self._few)
+            found, moved = widened(
+                found, changed, few, method.problem, point.theta, method.sampler.threads
+            )
+        effective = None if weight is None else effective_samples(weight)
+        told = doubts(found, info.n_walkers, effective=effective, changed=changed, moved=moved)
+        return replace(found, diagnostics=told)
 
     def _weight(self) -> np.ndarray | None:
         """Weights of all samples, 1 in a part that needs none; None where no part has any."""
@@ -316,17 +315,6 @@ class Total:
             return None
         parts = zip(self._values, self._weights, strict=True)
         return np.concatenate([np.ones(len(x)) if w is None else w for x, w in parts])
-
-    def _doubts(
-        self, found: Estimate, changed: float | None, moved: float | None = None
-    ) -> tuple[Diagnostic, ...]:
-        assert self._info is not None
-        if self._info.exact:
-            return ()
-        weight = self._weight()
-        effective = None if weight is None else effective_samples(weight)
-        walkers = found.n_samples if self._info.independent else self._info.n_walkers
-        return doubts(found, walkers, effective=effective, changed=changed, moved=moved)
 
 
 @dataclass

@@ -22,7 +22,7 @@ from tnvmc.backend import progress
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.mixing import MANY
 from tnvmc.estimate.observables import local_energy
-from tnvmc.estimate.reliability import HEAVY_TAIL, LEAST_CHANGED, changed_part
+from tnvmc.estimate.reliability import HEAVY_TAIL, LEAST_CHANGED
 from tnvmc.estimate.statistics import Estimate
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
@@ -113,8 +113,13 @@ def of_both(energy: Estimate, look: Estimate) -> Estimate:
 
 
 def widened(
-    seen: Observation, problem: Problem, threads: int | None = None
-) -> tuple[Observation, float | None]:
+    energy: Estimate,
+    changed: float | None,
+    configs: np.ndarray,
+    problem: Problem,
+    theta: Array,
+    threads: int | None = None,
+) -> tuple[Estimate, float | None]:
     """Widen the error of an energy by what neighbours of few configurations add to it.
 
     Only where less than `LEAST_CHANGED` of the draws differ from the one before; elsewhere
@@ -122,19 +127,21 @@ def widened(
     error becomes |E' - E| times 1.1 where that is larger, E' = `energy_with_neighbours`.  The mean
     stays that of the samples.
 
+    Args:
+        energy: of samples at `theta`.
+        changed: `changed_part` of them; None for an enumeration.
+        configs: what was drawn, (M, N), on the host.
+
     Returns:
-        The observation, and (E' - E) / error before, 0 where E' is E; None where nothing was done.
+        The estimate, and (E' - E) / error before, 0 where E' is E; None where nothing was done.
 
     Cost: that of measuring what was drawn, each configuration once, and at most as many neighbours
     as there are samples.
     """
-    energy, configs = seen.energy, np.asarray(to_host(seen.snapshot.configs))
-    changed = None if seen.info.exact else changed_part(configs, seen.info.n_walkers)
     if changed is None or changed >= LEAST_CHANGED or not math.isfinite(energy.mean):
-        return seen, None
-    both = energy_with_neighbours(problem, seen.point.theta, configs, len(configs), threads)
-    energy, moved = with_distance(energy, both)
-    return replace(seen, energy=energy), moved
+        return energy, None
+    both = energy_with_neighbours(problem, theta, configs, energy.n_samples, threads)
+    return with_distance(energy, both)
 
 
 def with_distance(energy: Estimate, both: float) -> tuple[Estimate, float]:
