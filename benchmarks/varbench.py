@@ -19,7 +19,7 @@ import numpy as np
 
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.storage.run_files import read_run
-from tnvmc.trust.finished_run import final_D, measured_chi
+from tnvmc.trust.finished_run import final_D
 
 
 class NotInVarBench(ValueError):
@@ -113,7 +113,7 @@ def _method(result: Mapping[str, Any]) -> str:
     ansatz, kind = config["ansatz"], config["ansatz"]["kind"]
     parts = {
         "D = ": final_D(result),
-        "chi = ": measured_chi(result),
+        "chi = ": result["chi"],
         "symmetrised: ": ", ".join(
             config.get("measure", {}).get("symmetrise") or ansatz.get("symmetrise") or ()
         ),

@@ -101,9 +101,3 @@ def test_other_states_are_never_mixed(differs: dict[str, Any], why: str) -> None
     fresh, held = content(), content(record(), {"ring": record()}, mark="old", **differs)
     found = merged(fresh, held)
     assert (found.content, found.unchanged, found.aside) == (fresh, (), why)
-
-
-def test_a_file_that_does_not_tell_its_state_is_set_aside() -> None:
-    held = content(record())
-    del held["measured"]
-    assert merged(content(), held).aside == "unknown"

@@ -157,51 +157,6 @@ def test_a_comparison_is_told_from_a_run(tmp_path: Path) -> None:
         load(file, ["ansatz.D=3"])
 
 
-def test_the_folder_of_an_earlier_run_may_hold_keys_that_are_no_more(tmp_path: Path) -> None:
-    """In config.toml they are dropped, where they made no other state; in any other file refused."""
-    data = {
-        **MINIMAL,
-        "ansatz": {"kind": "product_of_states", "first": {"kind": "peps", "D": 2},
-                   "second": {"kind": "cnn", "stride": 1, "features": [4]}},
-        "guard": {"window": 20},
-        "optimizer": {"clip": 8},
-        "stage": [{"schedule": "constant"}, {"steps": 3, "evolve": 10}],
-    }  # fmt: skip
-    config, other = tmp_path / "config.toml", tmp_path / "other.toml"
-    for file in (config, other):
-        file.write_text(tomli_w.dumps(data))
-    assert validate(read_toml(config)).stage is not None
-    keys = [problem.key for problem in problems(read_toml(other))]
-    assert keys == [
-        "ansatz.second.stride", "optimizer.clip", "stage.1.schedule", "stage.2.evolve", "[guard]",
-    ]  # fmt: skip
-    data["ansatz"]["second"]["stride"] = 2
-    config.write_text(tomli_w.dumps(data))
-    assert [problem.key for problem in problems(read_toml(config))] == ["ansatz.second.stride"]
-
-
-@pytest.mark.parametrize(
-    ("sector", "own", "refused"),
-    [
-        ({"magnetisation": 2}, 2, []),
-        ({"magnetisation": 0}, False, ["ansatz.magnetisation"]),
-        ({"n_thin": 2}, False, ["sampler.n_thin"]),
-        ({"n_thin": 1, "n_replicas": 1}, False, []),
-    ],
-)
-def test_the_sector_of_a_network_was_a_key_of_its_own(
-    sector: dict[str, int], own: Any, refused: list[str], tmp_path: Path
-) -> None:
-    """It is dropped where it says what [sampler] says; 0 is a sector, and false is none."""
-    data = {**MINIMAL, "ansatz": {"kind": "made", "magnetisation": own}, "sampler": sector}
-    config = tmp_path / "config.toml"
-    config.write_text(tomli_w.dumps(data))
-    if refused:
-        assert [each.key for each in problems(read_toml(config))] == refused
-    else:
-        assert validate(read_toml(config)).ansatz.kind == "made"
-
-
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     broken = tmp_path / "broken.toml"
     broken.write_text("[lattice]\nshape = [4,\nkind 3\n")

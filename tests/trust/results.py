@@ -16,6 +16,8 @@ RESULT: Json = {
     "energy_error": SIGMA,  # 2e-5 per site
     "variance": 0.36,
     "n_sites": 36,
+    "chi": 16,
+    "energy_bound": 45.0,
     "n_samples": 8192,
     "tau": 0.7,
     "r_hat": 1.001,
@@ -24,7 +26,7 @@ RESULT: Json = {
     "signed_error": 3.6e-5,
     "relative_error_error": 3.3e-5,
     "config": {
-        "sampler": {"n_walkers": 64}, "measure": {"chi": 16}, "ansatz": {"kind": "peps", "D": 4},
+        "sampler": {"n_walkers": 64}, "ansatz": {"kind": "peps", "D": 4},
     },
 }  # fmt: skip
 NOTHING: Json = {"chi": [], "double_layer": None, "variance": None, "bond_dimension": None}

@@ -135,16 +135,6 @@ def test_samples() -> None:
     assert not found("samples_measured", energy_error=0.0, tau=None, r_hat=None)
 
 
-def test_what_both_parts_of_an_older_result_tell_is_told_once() -> None:
-    told = Diagnostic("walkers_disagree", "warning", {"r_hat": 1.2, "limit": 1.1})
-    only = Diagnostic("heavy_tail", "warning", {"share": 0.5, "n_samples": 8192})
-    held = {"diagnostics": [told.as_dict(), only.as_dict()]}
-    (samples,) = found("samples_measured", **held)
-    assert samples.status == "open"
-    result = RESULT | held | {"convergence": {"diagnostics": [told.as_dict()]}}
-    assert [each.code for each in diagnostics_of(result)] == ["heavy_tail", "walkers_disagree"]
-
-
 def fit(*energies: float, error: float | None = 0.02) -> dict[str, Any]:
     points = [
         {"D": D, "energy": energy, "energy_error": 7e-4} for D, energy in enumerate(energies, 2)

@@ -102,19 +102,17 @@ def test_steps_that_were_undone_or_shortened() -> None:
 
 
 def test_energies_that_no_state_has() -> None:
-    told = warnings([line(0), line(1, -2.3e9), line(2, None), line(3, 4e3)])
+    told = warnings([line(0), line(1, -2.3e9), line(2, None), line(3, 80.0)])
     assert told == {
         "local_energies_exploded": {
             "steps": [1, 3], "n_steps": 2, "measurement": False, "largest_per_site": 2.3e9 / 36,
-            "bound_per_site": None, "factor": 100.0,
+            "bound_per_site": 45.0 / 36,
         }
     }  # fmt: skip
-    told = warnings([line(0), line(1, 80.0)], energy_bound=45.0)
-    assert told["local_energies_exploded"]["bound_per_site"] == 45.0 / 36
-    assert not warnings([line(0), line(1, 60.0)], energy_bound=45.0)
+    assert not warnings([line(0), line(1, 60.0)])
     told = warnings([line(0)], energy_bound=10.0)["local_energies_exploded"]
     assert (told["steps"], told["measurement"]) == ([0], True)
-    told = warnings([line(0, 80.0)], energy=None, energy_bound=45.0)
+    told = warnings([line(0, 80.0)], energy=None)
     assert list(told) == ["local_energies_exploded"]
     many = warnings([line(step, 1e9) for step in range(5)])["local_energies_exploded"]
     assert (many["steps"], many["n_steps"]) == ([0, 1, 2], 5)

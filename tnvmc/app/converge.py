@@ -14,7 +14,6 @@ from tnvmc.storage.run_folder import RESULT, FolderError, RunFolder, check_tied,
 from tnvmc.trust.chi_scan import ONE_IN, ChiScan, default_chis
 from tnvmc.trust.convergence import convergence
 from tnvmc.trust.double_layer import When
-from tnvmc.trust.finished_run import OF_MEASUREMENT, measured_chi
 
 
 def converge_run(
@@ -28,8 +27,8 @@ def converge_run(
     The chi of its result is one of them; `chis` are the others, by default 1, 1.5 and 2
     times that of the optimisation.  `n_samples` defaults to a quarter of its measurement, and
     `double_layer` says whether the energy of the double layer is added (see `VMC.converge`).
-    "convergence" in its result.json is replaced, nothing else; warnings of the measurement that an
-    earlier version put there move to "diagnostics".  Gives both scans, and what it holds now.
+    "convergence" in its result.json is replaced, nothing else.  Gives both scans, and what it holds
+    now.
 
     Raises:
         FolderError: no finished run there, another process is at it, or it cannot be written.
@@ -51,15 +50,11 @@ def converge_run(
                 f"{path}: {RESULT} is not that of its last step and settings; measure them with: "
                 f"tnvmc run --resume {path}"
             )
-        at = measured_chi(result)
+        at = result["chi"]
         others = {*(chis or default_chis(vmc.problem.ansatz)), *([at] if at else [])}
         n_samples = n_samples or max(1, (settings.measure.n_samples or 0) // ONE_IN)
         found = converge(vmc, plan_of(settings, n_samples, None), tuple(others), double_layer)
         layers = None if found.double_layer is None else found.double_layer.as_dict()
-        told = result.get("diagnostics") or ()
-        old = (result.get("convergence") or {}).get("diagnostics") or ()
-        missing = OF_MEASUREMENT - {each["code"] for each in told}
-        result["diagnostics"] = [*told, *(each for each in old if each["code"] in missing)]
         result["convergence"] = convergence(result, folder.history(), found.as_dicts(), layers)
         folder.write_result(result)
     return found, result

@@ -151,9 +151,9 @@ def measure_run(
     told = list(found.unchanged)
     with disk_errors(path):
         if found.aside is not None and held is not None:
-            aside = _free_name(path, int(held.get("step") or 0))
+            aside = _free_name(path, held["step"])
             write_atomically(aside, read_plain(path / OBSERVABLES))
-            values = {"file": aside.name, "reason": found.aside, "step": held.get("step")}
+            values = {"file": aside.name, "reason": found.aside, "step": held["step"]}
             told.append(Diagnostic("observables_set_aside", "good", values))
         content = {**found.content, PROVENANCE: provenance.as_dict()}
         write_atomically(path / OBSERVABLES, sealed_json(content))
@@ -291,9 +291,7 @@ def merged(fresh: Json, held: Mapping[str, Any] | None) -> Merged:
 
 
 def state_differs(fresh: Mapping[str, Any], held: Mapping[str, Any]) -> str | None:
-    """Tell in what the state of a file differs: "step", ..., "unknown"; None: in nothing."""
-    if "measured" not in held:
-        return "unknown"  # an earlier version
+    """Tell in what the state of a file differs: "step", ...; None: in nothing."""
     return next((key for key in SAME_STATE if held.get(key) != fresh[key]), None)
 
 

@@ -20,7 +20,6 @@ from tnvmc.settings.config import Settings
 from tnvmc.settings.load import read_toml, with_out, with_overrides
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.files import read_plain, write_atomically
-from tnvmc.storage.removed_keys import without_removed
 from tnvmc.storage.run_files import is_current, is_outdated, is_running, read_run, steps_done
 from tnvmc.storage.run_folder import (
     CONFIG,
@@ -170,7 +169,7 @@ def _settings_in(kind: SeriesKind, folder: Path) -> Json:
     if not file.is_file():
         raise FolderError(f"{folder}: holds no {kind.name} to resume ({file.name} is missing)")
     check_settings(file)
-    return without_removed(read_toml(file))
+    return read_toml(file)
 
 
 def _table_before(series: Series) -> Json:

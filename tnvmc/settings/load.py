@@ -19,7 +19,6 @@ from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict, neares
 from tnvmc.settings.rules import conflicts
 from tnvmc.settings.stages import set_by_every_stage
 from tnvmc.storage.files import read_plain
-from tnvmc.storage.removed_keys import without_removed
 from tnvmc.storage.run_folder import CONFIG, SERIES
 
 S = TypeVar("S", bound=Section)
@@ -46,16 +45,11 @@ def with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file; that of an earlier run without the keys that are no more.
-
-    Raises:
-        ConfigError: it is missing or not TOML.
-    """
+    """Read a TOML file; raises `ConfigError` where it is missing or not TOML."""
     text = ""
     try:
         text = read_plain(path, anywhere=True).decode("utf-8-sig")  # some editors begin with a mark
-        data = tomllib.loads(text)
-        return without_removed(data) if path.name == CONFIG else data
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         why = f"not valid TOML: {error}{_unquoted(text, str(error))}"
     except UnicodeDecodeError:

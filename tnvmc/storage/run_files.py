@@ -26,7 +26,6 @@ from tnvmc.storage.hdf5 import (
     read_stages,
 )
 from tnvmc.storage.identity import ORTHOGONAL, parameters_hash
-from tnvmc.storage.removed_keys import without_removed
 from tnvmc.storage.run_folder import (
     CHECKPOINT,
     CONFIG,
@@ -212,7 +211,7 @@ def _parsed(path: Path, parse: Callable[[str], _File], damage: list[Damage]) -> 
 
 def _config(text: str, folder: Path) -> _File:
     check_toml(text.encode())
-    return _File(in_place(without_removed(tomllib.loads(text)), folder), in_toml(text))
+    return _File(in_place(tomllib.loads(text), folder), in_toml(text))
 
 
 def _history(text: str, damage: list[Damage]) -> _File:
@@ -245,7 +244,6 @@ def _result(text: str) -> _File:
     content.get("convergence", {"diagnostics": ()})["diagnostics"]
     if not int(content["n_sites"]) >= 1:
         raise ValueError(f"n_sites is {content['n_sites']}")
-    content["config"] = without_removed(content.get("config") or {}) or None
     return file
 
 
@@ -315,7 +313,6 @@ def is_current(run: Run) -> bool:
 
 def relevant(config: Json) -> dict[str, Any]:
     """Give the settings that have an influence on the result."""
-    config = without_removed(config)
     # They may have been moved with this one; their parameters are compared elsewhere.
     lower = [{**each, "run": Path(each["run"]).name} for each in config.get(ORTHOGONAL) or ()]
     return {**config, "run": {"seed": (config.get("run") or {}).get("seed")}, ORTHOGONAL: lower}

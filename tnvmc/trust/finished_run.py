@@ -21,12 +21,6 @@ Json = Mapping[str, Any]
 DOUBTS = {"walkers_disagree", "few_walkers", "heavy_tail", "few_effective_samples"}
 """Codes of a measurement whose samples may be worth less than they look."""
 
-OF_MEASUREMENT = DOUBTS | {
-    "above_reference", "below_reference", "closure_spread_large", "energy_without_error",
-    "few_configurations", "measured_energy_not_finite",
-}  # fmt: skip
-"""Codes of a measurement that results of earlier versions hold with their convergence alone."""
-
 APART = 4.0
 """Errors of both, that a sampled energy may lie off: chance does it once in 16 000 times."""
 
@@ -37,7 +31,6 @@ _VAGUE = 5.0  # sigma that the error of the first step may be before a rise is l
 _HIDDEN = 3.0  # sigma that a change of the steps, its error added, may be and count as none
 _FEW_SAMPLES = 64  # of a step
 _BEYOND_BOUND = 1.5  # times the largest energy that a state can have: no noise of a mean
-_BEYOND_FINAL = 100.0  # times the measured energy, where that bound is not known
 _NAMED = 3  # steps of a diagnostic that are named one by one
 
 
@@ -74,14 +67,9 @@ def diagnose(result: Json, history: Sequence[Json], found: Json) -> list[Diagnos
 
 
 def diagnostics_of(result: Json) -> list[Diagnostic]:
-    """Give all that stands in a result.json: of the measurement, then of its convergence.
-
-    Results of earlier versions tell some of the first again in the second.
-    """
+    """Give all that stands in a result.json: of the measurement, then of its convergence."""
     later = (result.get("convergence") or {}).get("diagnostics") or ()
-    told = {found["code"] for found in later}
-    measured = [found for found in result.get("diagnostics") or () if found["code"] not in told]
-    return [Diagnostic.from_dict(found) for found in (*measured, *later)]
+    return [Diagnostic.from_dict(found) for found in (*(result.get("diagnostics") or ()), *later)]
 
 
 _CHECKS = {
@@ -121,11 +109,6 @@ def to_heed(found: Sequence[Diagnostic]) -> list[Diagnostic]:
 def sigma(result: Json) -> float:
     """Give the error of the measured energy (total); 1e-6 of the energy where it has none."""
     return result["energy_error"] or _RELATIVE * abs(result["energy"])
-
-
-def measured_chi(result: Json) -> int | None:
-    """Give the chi of a measurement; results of earlier versions have that of settings alone."""
-    return result.get("chi") or result["config"].get("measure", {}).get("chi")
 
 
 def final_D(result: Json) -> int | None:
@@ -282,8 +265,7 @@ def _zero_variance(result: Json, fit: Json | None) -> Iterator[Diagnostic]:
 
 def _exploded(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
     """Warn of steps whose energy no state can have, and of such a measurement."""
-    n, bound = result["n_sites"], result.get("energy_bound")
-    limit, measured = _beyond(result), abs(result["energy"] or 0.0)
+    n, limit, measured = result["n_sites"], _beyond(result), abs(result["energy"] or 0.0)
     found = [line for line in history if abs(line.get("energy") or 0.0) > limit]
     if found or measured > limit:
         largest = max(measured, *(abs(line["energy"]) for line in found), 0.0)
@@ -292,17 +274,14 @@ def _exploded(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
             "n_steps": len(found),
             "measurement": measured > limit,
             "largest_per_site": largest / n,
-            "bound_per_site": bound / n if bound else None,
-            "factor": _BEYOND_FINAL,
+            "bound_per_site": result["energy_bound"] / n,
         }
         yield Diagnostic("local_energies_exploded", "warning", values)
 
 
 def _beyond(result: Json) -> float:
-    """Give the size of an energy that no state can have; inf where nothing tells."""
-    if result.get("energy_bound"):
-        return _BEYOND_BOUND * result["energy_bound"]
-    return _BEYOND_FINAL * abs(result["energy"] or 0.0) or math.inf
+    """Give the size of an energy that no state can have."""
+    return _BEYOND_BOUND * (result["energy_bound"] or math.inf)
 
 
 def _made_worse(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
@@ -366,7 +345,7 @@ def _scanned(result: Json, points: Sequence[Json]) -> Iterator[Diagnostic]:
         if point["difference"] is None:
             continue
         seen = _seen(result, point["difference"], point["difference_error"] or 0.0)
-        if point["chi"] == measured_chi(result) and seen:
+        if point["chi"] == result["chi"] and seen:
             values = {"chi": point["chi"], "largest_chi": points[-1]["chi"]}
             values |= _moved(result, point["difference"])
             yield Diagnostic("measured_chi_too_small", "warning", values)
