@@ -104,9 +104,9 @@ def result() -> dict[str, Any]:
         "config": CONFIG,
         "wall_time_s": 31.4,
         "stages": [
-            _stage(1, "simple_update", 2, -9.08, 0.011, 0.31, "steps"),
-            _stage(2, "optimise", 2, -9.162, 0.003, 0.06, "plateau"),
-            _stage(3, "optimise", 3, energy, error, 0.0121, "steps"),
+            _stage(1, 2, -9.08, 0.011, 0.31, "steps"),
+            _stage(2, 2, -9.162, 0.003, 0.06, "plateau"),
+            _stage(3, 3, energy, error, 0.0121, "steps"),
         ],
         "convergence": {
             "chi": [
@@ -150,10 +150,10 @@ def result() -> dict[str, Any]:
 
 
 def _stage(
-    number: int, kind: str, D: int, energy: float, error: float, variance: float, stopped: str
+    number: int, D: int, energy: float, error: float, variance: float, stopped: str
 ) -> dict[str, Any]:
     return {
-        "stage": number, "kind": kind, "D": D, "chi": 6, "n_samples": 256, "steps": 20,
+        "stage": number, "D": D, "chi": 6, "n_samples": 256, "steps": 20,
         "stopped": stopped, "energy": energy, "energy_error": error, "variance": variance,
         "seconds": 9.5,
     }  # fmt: skip

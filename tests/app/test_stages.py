@@ -52,9 +52,12 @@ n_burn = 1
 [run]
 threads = 1
 
+[ansatz]
+init = "simple_update"
+
 [[stage]]
-kind = "simple_update"
 D = 1
+steps = 0
 
 [[stage]]
 D = 1
@@ -76,7 +79,6 @@ learning_rate = 0.1
 ALONE = (
     SETTINGS[: SETTINGS.index("[[stage]]")]
     + """
-[ansatz]
 D = 2
 sharing = false
 [optimizer]
@@ -137,7 +139,6 @@ def test_what_a_run_in_stages_keeps(file: Path, capsys: pytest.CaptureFixture[st
     folder = file.parent / "whole"
     records = result["stages"]
     assert [record["stage"] for record in records] == [1, 2, 3, 4]
-    assert [record["kind"] for record in records] == ["simple_update"] + 3 * ["optimise"]
     assert [record["D"] for record in records] == [1, 1, 2, 2]
     assert [record["n_samples"] for record in records] == [16, 16, 16, 32]
     assert records[1]["steps"] == records[3]["steps"] == 3
@@ -311,6 +312,7 @@ def test_a_wider_edge_keeps_the_state(tmp_path: Path) -> None:
     """Rows of the bulk get tensors of their own, all those of the stage before."""
     file = tmp_path / "edge.toml"
     text = SETTINGS[: SETTINGS.index("[[stage]]")].replace("[2, 3]", "[6, 6]")
+    text = text.replace("simple_update", "product")
     text += "[[stage]]\nD = 2\nedge = 1\nsteps = 2\n[[stage]]\nD = 2\nsteps = 0\n"
     file.write_text(text)
     path = tmp_path / "edge"

@@ -101,7 +101,7 @@ def test_the_data_of_the_page(tmp_path: Path) -> None:
     ]  # fmt: skip
     sizes = {name: {len(row) for row in found[name]} for name in TABLES}
     assert [len(found[name]) for name in TABLES] == [4, 3, 3, 2, 5]
-    assert list(sizes.values()) == [{5}, {10}, {5}, {4}, {3}]
+    assert list(sizes.values()) == [{5}, {9}, {5}, {4}, {3}]
     assert found["double_layer"][1] == ["18", "-0.5742437500", "1e-8", "0.6 s"]
     assert found["chi_scan"][0] == ["6", "-0.574251(26)", "-2.12(25)e-5", "-8.5", "8e-4"]
     assert found["chi_scan"][-1][2:4] == [None, None]

@@ -75,7 +75,7 @@ def test_a_finished_run(tmp_path: Path, checkpoint: bytes) -> None:
     assert found["progress"] == "40 of 40 steps in 27.8 s; checkpoint after 1"
     assert found["measured"] == "energy per site -0.574232(26) (S.S units), 2048 samples"
     assert "relative error +1.63(46)e-4; exact -0.5743254416" in found["compared"]
-    assert found["stages"].startswith("1: simple_update, D = 2, 20 steps, E/N -0.5675")
+    assert found["stages"].startswith("1: 20 steps, D = 2, E/N -0.5675")
     assert found["observables"] == "M^2, staggered: 0.2331(20)"
     assert ("observables", "correlations of SS, SzSz") in description.rows
     assert "tnvmc 0.1.0, last written 20" in found["version"]
@@ -231,7 +231,7 @@ def test_an_error_that_is_not_known_is_not_zero(tmp_path: Path) -> None:
 def test_steps_of_all_stages_count(tmp_path: Path) -> None:
 
     run = write_run(tmp_path / "run", finished=False, measured=False)
-    stages = [{"kind": "simple_update", "D": 2}, {"D": 2, "steps": 30}, {"D": 3}]
+    stages = [{"D": 2, "steps": 30}, {"D": 3}]
     write_toml(run / "config.toml", CONFIG | {"stage": stages})
     assert told(describe(run))["progress"].startswith("12 of 70 steps")
 

@@ -56,9 +56,7 @@ def runs_in(path: Path) -> Iterator[tuple[str, Table, Settings]]:
     kind = next((kind for kind in KINDS if kind.requested(data)), None)
     if kind is None:
         last = data.get("stage", [{}])[-1]
-        evolved = any(each.get("kind") == "simple_update" for each in data.get("stage", ()))
-        about = {"evolved": True} if evolved else {}
-        asked = {**data, "ansatz": {**data.get("ansatz", {}), **last, **about}}
+        asked = {**data, "ansatz": {**data.get("ansatz", {}), **last}}
         yield path.stem, asked, complete(validate(data))
         return
     series = kind.expand(data, path.stem)
@@ -99,7 +97,7 @@ def state_of(asked: Table, operator: Operator, **scheme: Any) -> Any:
     given = {key: asked[key] for key in ("bonds",) if key in asked}
     if asked.get("sharing") or "edge" in asked:
         given["sharing"] = sharing(operator, edge=asked.get("edge"))
-    elif "sharing" in asked or "init" in asked or "evolved" in asked:
+    elif "sharing" in asked or "init" in asked:
         given["sharing"] = None
     return PEPS(lattice, D=asked["D"], **scheme, **given)
 

@@ -127,11 +127,7 @@ def test_no_draws_from_the_inverted_sector() -> None:
 
 @pytest.mark.parametrize(
     ("stage", "found"),
-    [
-        ({"D": 2}, ("stage.1.D", "conflict", 2)),
-        ({"chi": 8}, ("stage.1.chi", "conflict")),
-        ({"kind": "simple_update"}, ("stage.1.kind", "conflict", "simple_update")),
-    ],
+    [({"D": 2}, ("stage.1.D", "conflict", 2)), ({"chi": 8}, ("stage.1.chi", "conflict"))],
 )
 def test_stages_that_a_network_cannot_have(stage: dict[str, Any], found: tuple[Any, ...]) -> None:
     assert told({**data("vit"), "stage": [stage]}) == [found]

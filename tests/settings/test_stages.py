@@ -16,7 +16,6 @@ from tnvmc.settings.build import build_ansatz, build_schedule
 from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.defaults import NOISE, complete, load
 from tnvmc.settings.load import validate
-from tnvmc.settings.optimizer_settings import SimpleUpdateStage
 from tnvmc.settings.stages import EVOLVE, PER_SAMPLE, stages_of
 
 BASE: dict[str, Any] = {"lattice": {"shape": [4, 4]}, "hamiltonian": {"model": "heisenberg"}}
@@ -34,16 +33,13 @@ def found(*stages: Any, overrides: tuple[str, ...] = (), **sections: Any) -> tup
 
 def test_what_a_stage_leaves_out_comes_from_the_sections() -> None:
     completed = settings(
-        {"kind": "simple_update", "D": 2},
         {"steps": 7, "learning_rate": 0.3},
         {"D": 4, "chi": 9, "n_samples": 64, "plateau": 8},
-        ansatz={"D": 2},
+        ansatz={"D": 2, "sharing": False},
         sampler={"n_samples": 128},
         optimizer={"steps": 20, "diag_shift": 0.05, "schedule": "exponential"},
     )
-    evolution, first, second = stages_of(completed)
-    assert (evolution.kind, evolution.evolve) == ("simple_update", SimpleUpdateStage().steps)
-    assert evolution.settings.optimizer.steps == 0
+    first, second = stages_of(completed)
     assert (first.D, first.settings.contraction.chi) == (2, 4)
     assert first.settings.sampler.n_samples == 128
     assert first.settings.optimizer.learning_rate == 0.3
@@ -84,13 +80,11 @@ def test_completed_stages_are_a_fixed_point(
     early: dict[str, Any], late: dict[str, Any], tmp_path: Path
 ) -> None:
     """Whichever rates they have."""
-    first = settings(
-        {"kind": "simple_update", "D": 2}, {"D": 2, **early}, {"D": 3, "plateau": 9, **late}
-    ).as_dict()
+    first = settings({"D": 2, **early}, {"D": 3, "plateau": 9, **late}).as_dict()
     file = tmp_path / "config.toml"
     file.write_text(tomli_w.dumps(first))
     assert load(file).as_dict() == first
-    assert len(first["stage"]) == 3
+    assert len(first["stage"]) == 2
 
 
 def test_a_stage_of_smaller_D_cuts_and_nothing_is_shared() -> None:
@@ -110,8 +104,6 @@ def test_an_edge_grows_from_stage_to_stage() -> None:
         tables = [{"D": 2, **({"edge": edge} if edge else {})} for edge in edges]
         assert found(*tables) == ("stage.2.edge", "conflict", told_of)
     assert found({"D": 2, "edge": 1}, {"D": 1})[:2] == ("stage.2.D", "conflict")
-    evolved = found({"kind": "simple_update", "D": 2}, {"D": 2, "edge": 1})
-    assert evolved[:2] == ("stage.1", "conflict")
     problem = found({"D": 2, "edge": 1}, {"D": 2}, ansatz={"sharing": False})
     assert problem == ("stage.1.edge", "conflict", 1)
 
@@ -138,12 +130,6 @@ def test_without_stages_nothing_is_added() -> None:
         ([{"D": 3}, {"D": 2, "noise": 0.1}], ("stage.2.noise", "conflict")),
         ([{"D": 3}, {"D": 2, "evolve": 3}], ("stage.2.evolve", "unknown_key")),
         ([{"D": 2, "plateau": 3}], ("stage.1.plateau", "not_allowed", 3)),
-        (
-            [{"D": 2}, {"D": 2, "kind": "simple_update"}],
-            ("stage.2.kind", "conflict", "simple_update"),
-        ),
-        ([{"D": 2, "kind": "simple_update", "plateau": 9}], ("stage.1.plateau", "foreign_key")),
-        ([{"D": 2, "kind": "optimize"}], ("stage.1.kind", "not_allowed", "optimize")),
         ([{"D": 2, "noise": 0.1}], ("stage.1.noise", "conflict")),
     ],
 )
@@ -160,16 +146,6 @@ def test_one_table_is_not_a_list_of_tables() -> None:
     [
         ({"ansatz": {"kind": "product"}}, [{"D": 2}], ("stage.1.D", "conflict", 2)),
         ({"ansatz": {"kind": "periodic_mps"}}, [{"D": 2}, {"D": 3}], ("stage.2.D", "conflict", 3)),
-        (
-            {"ansatz": {"kind": "periodic_mps"}},
-            [{"D": 2, "kind": "simple_update"}],
-            ("stage.1.kind", "conflict", "simple_update"),
-        ),
-        (
-            {"ansatz": {"init": "random"}},
-            [{"D": 2, "kind": "simple_update"}],
-            ("ansatz.init", "conflict", "random"),
-        ),
         ({"optimizer": {"seconds": 1.0}}, [{"D": 2}], ("optimizer.seconds", "conflict")),
         (
             {"optimizer": {"kind": "adam"}},

@@ -78,7 +78,7 @@ def test_damage(tmp_path: Path, name: str, content: Any, damage: Damage) -> None
 
 def test_steps_of_all_stages_count(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", finished=False, measured=False)
-    stages = [{"kind": "simple_update", "D": 2}, {"D": 2, "steps": 30}, {"D": 3}]
+    stages = [{"D": 2, "steps": 30}, {"D": 3}]
     write_toml(folder / "config.toml", CONFIG | {"stage": stages})
     assert steps_asked(read_run(folder)) == 70
     timed = CONFIG | {"optimizer": {"kind": "sr", "steps": 40, "seconds": 60}}

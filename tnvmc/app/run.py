@@ -177,7 +177,7 @@ def _shown(result: dict[str, Any], console: RunConsole, path: Path) -> dict[str,
 
 def _refuse_fewer_steps(run: StagedRun, path: Path) -> None:
     """Raise `ConfigError` where a stage has made more steps than it is asked for now."""
-    made = [record["steps"] if record["kind"] == "optimise" else 0 for record in run.done]
+    made = [record["steps"] for record in run.done]
     made.append(run.vmc.state.step - run.first_step)
     for stage, steps in zip(run.stages, made, strict=False):
         asked = stage.settings.optimizer.steps
@@ -277,14 +277,11 @@ def _stage_headline(run: StagedRun) -> str:
     parts = [f"D = {stage.D}"] if stage.D else []
     edge = getattr(own.ansatz, "edge", None)
     parts += [f"edge = {edge}"] if edge else []
-    if stage.kind == "simple_update":
-        parts.append("simple update")
-    else:
-        parts += [f"chi = {own.contraction.chi}"] if own.contraction.chi else []
-        enumerated = own.sampler_kind == "enumerate"
-        parts.append("all configurations" if enumerated else f"{own.sampler.n_samples} samples")
-        parts.append(f"{own.optimizer.steps} steps")
-        parts += [f"or until the last {stage.plateau} are a plateau"] if stage.plateau else []
+    parts += [f"chi = {own.contraction.chi}"] if own.contraction.chi else []
+    enumerated = own.sampler_kind == "enumerate"
+    parts.append("all configurations" if enumerated else f"{own.sampler.n_samples} samples")
+    parts.append(f"{own.optimizer.steps} steps")
+    parts += [f"or until the last {stage.plateau} are a plateau"] if stage.plateau else []
     about = ", ".join(parts).replace("auto", "growing")
     return f"stage {stage.number} of {len(run.stages)}: {about}"
 

@@ -9,14 +9,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.peps.starts.initial import AUTO, from_simple_update
+from tnvmc.ansatz.peps.starts.initial import AUTO
 from tnvmc.ansatz.peps.starts.other_sizes import of_next_stage
-from tnvmc.ansatz.peps.starts.simple_update import SimpleUpdateInfo
 from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.app.recording import OneStage
@@ -25,7 +23,7 @@ from tnvmc.estimate.line_fit import reached
 from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.schedules import Schedule
-from tnvmc.sampling.configurations import in_sector, sector_of
+from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.problem import Point
 from tnvmc.session.vmc import VMC
 from tnvmc.settings.build import build_ansatz, build_arguments, build_theta
@@ -96,8 +94,6 @@ class StagedRun(OneStage):
         self.lines: list[Record] = []  # of history.jsonl, those of the present stage
         self.seconds = 0.0  #: that those steps took
         self.lower = lower
-        self._evolution: SimpleUpdateInfo | None = None
-        self._evolution_seconds = 0.0
         self.vmc: VMC = self._first_vmc(blank)
 
     @property
@@ -113,7 +109,7 @@ class StagedRun(OneStage):
     @property
     def first_step(self) -> int:
         """Step with which the present stage began."""
-        return sum(record["steps"] for record in self.done if record["kind"] == "optimise")
+        return sum(record["steps"] for record in self.done)
 
     @property
     def last_step(self) -> int:
@@ -166,8 +162,6 @@ class StagedRun(OneStage):
 
     def stopped(self) -> str | None:
         """Say what ends the present stage; None while it goes on."""
-        if self._evolution is not None:
-            return "plateau" if self._evolution.converged else "steps"
         if reached(self.lines, self.stage.plateau):
             return "plateau"
         if self._time_used >= 1:
@@ -190,7 +184,7 @@ class StagedRun(OneStage):
             step.advance(self.vmc.method, self.vmc.state)
         own = self.stage.settings
         auto = own.ansatz.init == AUTO and own.ansatz.init_noise is None
-        if auto and not self.done and self.stage.kind == "optimise":
+        if auto and not self.done:
             self.vmc.choose_start(own.optimizer.steps)
         while self.stopped() is None:
             self.vmc.step(on_step)
@@ -210,7 +204,7 @@ class StagedRun(OneStage):
         self.save(folder / stage_file(self.stage.number), provenance, point, [record])
         with uninterrupted():
             self.vmc, self.done = vmc, (*self.done, record)
-            self.lines, self.seconds, self._evolution = [], 0.0, None
+            self.lines, self.seconds = [], 0.0
         return record
 
     def outcome(
@@ -225,21 +219,17 @@ class StagedRun(OneStage):
 
     def _record(self, measured: Measurement) -> dict[str, Any]:
         """Give what result.json says of the present stage."""
-        stage, evolution = self.stage, self._evolution
-        steps = self.vmc.state.step - self.first_step
-        seconds = sum(line["seconds"] for line in self.lines) + measured.seconds
         values = {
-            "stage": stage.number,
-            "kind": stage.kind,
-            "D": stage.D,
+            "stage": self.stage.number,
+            "D": self.stage.D,
             "chi": self._chi,
             "n_samples": self._n_samples,
-            "steps": steps if evolution is None else evolution.n_steps,
+            "steps": self.vmc.state.step - self.first_step,
             "stopped": self.stopped(),
             "energy": measured.energy,
             "energy_error": measured.energy_error,
             "variance": measured.variance,
-            "seconds": seconds + (0.0 if evolution is None else self._evolution_seconds),
+            "seconds": sum(line["seconds"] for line in self.lines) + measured.seconds,
             "measured_samples": measured.n_samples,
             "measured_chi": measured.chi,
             "diagnostics": [found.as_dict() for found in measured.diagnostics],
@@ -248,18 +238,8 @@ class StagedRun(OneStage):
 
     def _first_vmc(self, blank: bool) -> VMC:
         settings = self.stage.settings
-        ansatz: Any = build_ansatz(settings, self.operator)
-        seed = settings.run.seed
-        if self.stage.kind == "simple_update":
-            started = perf_counter()
-            inner: Any = inner_state(ansatz)
-            operator = in_sector(self.operator, settings.sampler.magnetisation)
-            evolved = from_simple_update(inner, operator, seed, self.stage.evolve)
-            theta, self._evolution = evolved
-            if settings.ansatz.symmetrise:
-                theta = ansatz.with_share(theta, seed)
-            self._evolution_seconds = perf_counter() - started
-        elif blank:
+        ansatz = build_ansatz(settings, self.operator)
+        if blank:
             theta = np.zeros(ansatz.n_params, np.dtype(settings.ansatz.dtype))
         else:
             theta = build_theta(settings, self.operator, ansatz)
@@ -282,7 +262,7 @@ class StagedRun(OneStage):
     def _going_on(self, state: State, stage: Stage, same: bool) -> State:
         """Let what grows begin where the stage before ends; chi only for the same wave function."""
         samples, chi = state.controller(GrowingSamples), state.controller(GrowingChi)
-        if samples and self.stage.kind == "optimise":
+        if samples:
             walkers = stage.settings.sampler.n_walkers
             whole_draws = -(-self._n_samples // walkers) * walkers
             state = state.with_controller(GrowingSamples(max(samples.n_samples, whole_draws)))

@@ -224,7 +224,7 @@ def _about(run: Run, told: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def _stages(run: Run) -> list[Row]:
     """What each stage did and where it ended."""
-    keys = ("stage", "kind", "stopped", "D", "chi", "n_samples", "steps")
+    keys = ("stage", "stopped", "D", "chi", "n_samples", "steps")
     return [
         [
             *(stage.get(key) and str(stage[key]).replace("_", " ") for key in keys),

@@ -93,9 +93,8 @@ def _of_run(run: Run, checkpoint: Json | None) -> Rows:
         yield "last steps", f"step {step['step'] + 1}: {text}{what and f'; {what}'}"
     for stage in words.stages_of(run):
         energy, lost = per_site(stage, run.n_sites), stage.get("lost_weight")
-        text = f"{stage.get('stage')}: {stage.get('kind')}"
+        text = f"{stage['stage']}: {stage['steps']} steps"
         text += f", D = {stage['D']}" if stage.get("D") else ""
-        text += f", {stage['steps']} steps" if stage.get("steps") is not None else ""
         text += f", E/N {energy}" if energy else ""
         if lost is not None:
             text += f", then cut: bonds lost up to {lost:.1e} of their weight"

@@ -270,16 +270,11 @@ class Settings(Section):
     def _with_kinds(cls, data: Any) -> Any:
         """A section without a kind is of the first one, if that has a default."""
 
-        def with_kind(table: Any, kind: str) -> Any:
-            if isinstance(table, list | tuple):
-                return [with_kind(each, kind) for each in table]
-            return {"kind": kind, **table} if isinstance(table, Mapping) else table
-
-        kinds = {
-            name: next(iter(SECTIONS[name])) for name in ("lattice", "ansatz", "optimizer", "stage")
+        return data | {
+            name: {"kind": next(iter(SECTIONS[name])), **data[name]}
+            for name in ("lattice", "ansatz", "optimizer")
+            if isinstance(data.get(name), Mapping)
         }
-        filled = {name: with_kind(data[name], kind) for name, kind in kinds.items() if name in data}
-        return {**data, **filled}
 
     @property
     def sampler_kind(self) -> str:

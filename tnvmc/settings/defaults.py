@@ -141,9 +141,8 @@ def _shares(settings: Settings, sizes: list[int], before: Sharing | None) -> boo
     A state that shares its tensors by those of this Hamiltonian goes on as it was `before`.
     """
     state, operator = settings.ansatz, hamiltonian(settings)
-    evolved = any(stage.kind == "simple_update" for stage in settings.stage or ())
     other_level = state.symmetrise or settings.orthogonal
-    if evolved or sizes != sorted(sizes) or other_level or state.kind != "peps" or operator is None:
+    if sizes != sorted(sizes) or other_level or state.kind != "peps" or operator is None:
         return False
     if before is None:
         return default_sharing(operator, max(state.D or 1, *sizes), state.bonds) is not None
@@ -200,10 +199,9 @@ def _with_stages(settings: Settings) -> Settings:
         filled = stage.model_copy(update=_unset(stage, from_sections(plain, stage)))
         run = complete(as_run(plain, filled))
         own = from_sections(run, filled)
-        if stage.kind == "optimise":
-            own["plateau"] = own["plateau"] or 0
-            grows = bool(stages) and (run.ansatz.D or 0) > (stages[-1].D or 0)
-            own |= {"noise": NOISE} if grows else {}
+        own["plateau"] = own["plateau"] or 0
+        grows = bool(stages) and (run.ansatz.D or 0) > (stages[-1].D or 0)
+        own |= {"noise": NOISE} if grows else {}
         stages.append(filled.model_copy(update=_unset(filled, own)))
     last = as_run(settings.model_copy(update={"stage": tuple(stages)}), stages[-1])
     rates = ("learning_rate", "schedule", "final_learning_rate")

@@ -1,4 +1,4 @@
-"""[optimizer] and [[stage]]: one model for each kind."""
+"""[optimizer], one model for each kind, and [[stage]]."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ else:
     ]
 
 
-class _Stage(Section):
-    kind: str
-    """`simple_update`, for the first stage only: a start by imaginary-time evolution at its D."""
+class StageSettings(Section):
+    """A part of the optimisation."""
+
     D: Positive | None = None
     """The state grows where that of the previous stage is smaller, and is cut where it is larger.
     Default: `ansatz.D`."""
@@ -97,12 +97,6 @@ class _Stage(Section):
     chi: ChiOfSteps | None = None
     """Boundary bond dimension; "auto" begins anew with another D, or other tensors that are shared.
     Default: `contraction.chi`, else that of a run with the D of the stage."""
-
-
-class OptimiseStage(_Stage):
-    """A part of the optimisation."""
-
-    kind: Literal["optimise"] = "optimise"
     steps: NonNegative | None = None
     """Updates. Default: `optimizer.steps`."""
     learning_rate: Rate | None = None
@@ -115,14 +109,3 @@ class OptimiseStage(_Stage):
     the tensor. Default: 0.01 if D grows."""
     plateau: Window = None
     """As in `[optimizer]`. Default: `optimizer.plateau`."""
-
-
-class SimpleUpdateStage(_Stage):
-    """The start, by imaginary-time evolution."""
-
-    kind: Literal["simple_update"] = "simple_update"
-    steps: NonNegative = 200
-    """Largest number for each time step."""
-
-
-StageSettings = Annotated[OptimiseStage | SimpleUpdateStage, Field(discriminator="kind")]

@@ -18,7 +18,7 @@ from tnvmc.operators.term import Operator
 from tnvmc.settings.ansatz_settings import named
 from tnvmc.settings.config import NOT_DRAWN, Settings, build_operator
 from tnvmc.settings.model_settings import build_lattice
-from tnvmc.settings.optimizer_settings import OptimiseStage, StageSettings
+from tnvmc.settings.optimizer_settings import StageSettings
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
 
 Rule = tuple[Any, ...]
@@ -84,8 +84,6 @@ def _of_sharing(settings: Settings) -> Iterator[Rule]:
         why = "simple update makes tensors differ that were equal; take init = 'product'"
         evolved = "init" in state.model_fields_set and state.init == "simple_update"
         yield evolved, shares, why, True
-        for number, stage in enumerate(stages, 1):
-            yield stage.kind == "simple_update", f"stage.{number}", why, stage.kind
         of_ground = "gives all its symmetries the character of the ground state"
         odd = -1 in (settings.ansatz.characters or {}).values()
         yield odd, shares, f"{of_ground}; leave it out with characters of -1", True
@@ -153,7 +151,7 @@ def _of_rates(settings: Settings) -> Iterator[Rule]:
     yield (starts or 1) > 1 and settings.sector is not None, "run.starts", why, starts
 
 
-def _follows(settings: Settings, stage: OptimiseStage | None = None) -> bool:
+def _follows(settings: Settings, stage: StageSettings | None = None) -> bool:
     """Whether the learning rate, of a stage or of the section, is one that follows the steps."""
     optimizer = settings.optimizer
     rate = (stage and stage.learning_rate) or optimizer.learning_rate
@@ -165,15 +163,6 @@ def _of_stages(settings: Settings) -> Iterator[Rule]:
     optimizer, ansatz, stages = settings.optimizer, settings.ansatz, settings.stage or ()
     why = "does not go with [[stage]]; give each stage its steps"
     yield bool(stages) and optimizer.seconds is not None, "optimizer.seconds", why
-    if stages and stages[0].kind == "simple_update":
-        why = "the first stage is simple update, which begins from a product state; leave it out"
-        noise = ansatz.init_noise
-        yield noise is not None, "ansatz.init_noise", why, noise
-        other = "init" in ansatz.model_fields_set and ansatz.init not in (AUTO, "simple_update")
-        why = "the first stage starts from simple update; remove one of the two"
-        yield other, "ansatz.init", why, ansatz.init
-        why = f"{named(ansatz.kind)} has no such start"
-        yield ansatz.kind not in ("peps", "mps"), "stage.1.kind", why, "simple_update"
     before: int | None = None
     for number, stage in enumerate(stages, 1):
         yield from _of_stage(settings, number, stage, before)
@@ -188,7 +177,7 @@ def _of_edges(
     shares = ansatz.has_bonds and ansatz.sharing is not False
     why = "goes with ansatz.sharing = true only; say that too, or leave it out"
     yield stage.edge is not None and not shares, where, why, stage.edge
-    if not ansatz.has_bonds or before is None or before.kind == "simple_update":
+    if not ansatz.has_bonds or before is None:
         return
     had, has = before.edge or ansatz.edge, stage.edge or ansatz.edge
     why = f"below {had or 'one for all rows'} of the stage before; tensors do not become one"
@@ -201,9 +190,6 @@ def _of_stage(
     """Say what one stage cannot have, after a stage with the D `before`."""
     where, optimizer = f"stage.{number}", settings.optimizer
     yield from _of_sizes(settings, f"{where}.D", stage.D, before)
-    if stage.kind == "simple_update":
-        yield number > 1, f"{where}.kind", "only the first stage can be", stage.kind
-        return
     grows = (stage.n_samples or settings.sampler.n_samples) == "auto"
     yield grows and not _follows(settings, stage), f"{where}.n_samples", GROWS, "auto"
     direct = stage.n_samples == "auto" and settings.sampler_kind != "metropolis"

@@ -16,7 +16,7 @@ from tnvmc.ansatz.peps.symmetries import sharing
 from tnvmc.jacobian.covariance import MOST_PARAMETERS
 from tnvmc.operators.term import Operator
 from tnvmc.settings.config import DEFAULT_SAMPLES, Settings
-from tnvmc.settings.optimizer_settings import OptimiseStage, StageSettings
+from tnvmc.settings.optimizer_settings import StageSettings
 
 SECTION_OF = {
     "D": "ansatz", "edge": "ansatz", "chi": "contraction", "n_samples": "sampler",
@@ -37,10 +37,9 @@ class Stage:
 
     number: int  #: from 1
     settings: Settings
-    kind: str = "optimise"
     noise: float = 0.0  #: on new entries that are zero, of the largest entry of a tensor
     plateau: int = 0  #: window in steps, 0 for none
-    evolve: int = 0  #: steps of simple update: of the whole stage (each time step), or to grow
+    evolve: int = 0  #: steps of simple update that open new bonds
 
     @property
     def D(self) -> int | None:
@@ -54,22 +53,18 @@ def stages_of(settings: Settings) -> tuple[Stage, ...]:
         return (Stage(1, settings, plateau=settings.optimizer.plateau or 0),)
     stages: list[Stage] = []
     for number, stage in enumerate(settings.stage, 1):
-        own: dict[str, Any] = {"evolve": stage.steps}
-        if stage.kind == "optimise":
-            grows = bool(stages) and (stage.D or 0) > (stages[-1].D or 0)
-            shares = getattr(settings.ansatz, "sharing", False)  # which noise opens alone
-            own = {"noise": stage.noise or 0, "plateau": stage.plateau or 0}
-            own["evolve"] = EVOLVE if grows and not shares else 0
-        stages.append(Stage(number, as_run(settings, stage), stage.kind, **own))
+        grows = bool(stages) and (stage.D or 0) > (stages[-1].D or 0)
+        shares = getattr(settings.ansatz, "sharing", False)  # which noise opens alone
+        evolve = EVOLVE if grows and not shares else 0
+        run, noise, plateau = as_run(settings, stage), stage.noise or 0, stage.plateau or 0
+        stages.append(Stage(number, run, noise, plateau, evolve))
     return tuple(stages)
 
 
 def from_sections(settings: Settings, stage: StageSettings) -> dict[str, Any]:
     """Give what the sections of a run hold for the keys of a stage."""
     return {
-        key: getattr(getattr(settings, section), key, None)
-        for key, section in SECTION_OF.items()
-        if key in type(stage).model_fields
+        key: getattr(getattr(settings, section), key, None) for key, section in SECTION_OF.items()
     }
 
 
@@ -77,11 +72,9 @@ def as_run(settings: Settings, stage: StageSettings) -> Settings:
     """Put what a completed stage says into the sections it comes from."""
     changes: dict[str, dict[str, Any]] = {section: {} for section in SECTION_OF.values()}
     for key, section in SECTION_OF.items():
-        if {key} <= type(stage).model_fields.keys() & type(getattr(settings, section)).model_fields:
+        if key in type(getattr(settings, section)).model_fields:
             changes[section][key] = getattr(stage, key)
-    if stage.kind == "simple_update":
-        changes["optimizer"] = {"steps": 0}
-    elif stage.learning_rate == "auto":
+    if stage.learning_rate == "auto":
         changes["optimizer"] |= {"schedule": None, "final_learning_rate": None}
     return settings.changed(changes)
 
@@ -91,8 +84,6 @@ def set_by_every_stage(tables: Any, section: str, key: str) -> str | None:
     if not isinstance(tables, list) or SECTION_OF.get(key) != section:
         return None
     stages = [table for table in tables if isinstance(table, dict)]
-    if section == "optimizer":
-        stages = [table for table in stages if table.get("kind") != "simple_update"]
     if not stages or not all(key in table for table in stages):
         return None
     return f"every stage has its own {key}; change stage.{len(tables)}.{key}, or another stage's"
@@ -156,7 +147,7 @@ def default_stages(
     if len(sizes) == 1:
         steps = [optimizer.steps]
     return tuple(
-        OptimiseStage(D=D, steps=n_steps, n_samples=_samples(n_parameters(D)))
+        StageSettings(D=D, steps=n_steps, n_samples=_samples(n_parameters(D)))
         for D, n_steps in zip(sizes, steps, strict=False)
     )
 

@@ -292,7 +292,7 @@ def steps_asked(run: Run) -> int | None:
     steps: int | None = run.setting("optimizer", "steps")
     stages = run.config.get("stage")
     if steps is not None and stages:
-        steps = sum(s.get("steps", steps) for s in stages if s.get("kind") != "simple_update")
+        steps = sum(stage.get("steps", steps) for stage in stages)
     return steps
 
 

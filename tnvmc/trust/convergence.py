@@ -52,7 +52,7 @@ def convergence(
 def _variance(result: Json, history: Sequence[Json]) -> dict[str, Any] | None:
     """Extrapolate to zero variance."""
     points = []
-    for stage in _optimised(result):
+    for stage in _known_stages(result):
         if stage.get("variance") is not None:
             label = f"stage {stage['stage']}" + (f", D = {stage['D']}" if stage["D"] else "")
             points.append({"label": label, **_point(stage, "variance")})
@@ -65,16 +65,15 @@ def _variance(result: Json, history: Sequence[Json]) -> dict[str, Any] | None:
 
 def _bond_dimension(result: Json) -> dict[str, Any] | None:
     """Extrapolate to 1/D = 0 through the last stage of each D."""
-    last = {stage["D"]: _point(stage, "D") for stage in _optimised(result) if stage["D"]}
+    last = {stage["D"]: _point(stage, "D") for stage in _known_stages(result) if stage["D"]}
     points = [last[D] for D in sorted(last)]
     return _extrapolated(points, [1 / point["D"] for point in points])
 
 
-def _optimised(result: Json) -> Iterator[Json]:
-    """Stages whose end is a minimum, not those of simple update, with an energy and its error."""
+def _known_stages(result: Json) -> Iterator[Json]:
+    """Stages with an energy and its error."""
     for stage in result.get("stages") or ():
-        known = None not in (stage.get("energy"), stage.get("energy_error"))
-        if known and stage["kind"] == "optimise":
+        if None not in (stage.get("energy"), stage.get("energy_error")):
             yield stage
 
 
