@@ -180,9 +180,6 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("worse_than_at_start", WORSE | {"step": 7, "of_last_stage": True},
      ("the energy lies 5.5 sigma (7.6e-3 per site) above that of step 8, the first of the last "
      "stage: the steps made it worse; lower optimizer.learning_rate or raise sampler.n_samples")),
-    ("start_not_known", {"error_per_site": 8.3e-3, "sigma_per_site": 2.1e-4},
-     ("whether the steps lowered the energy is not known: that of the first step has an error of 8.3e-3 per site, "
-     "the result of 2.1e-4; raise sampler.n_samples")),
     ("parameters_unchanged", {"steps": 60, "raise": ["sampler.n_samples"]},
      ("none of 60 steps changed a parameter: a step of one sample has no direction, and at an eigenstate there is "
      "none; raise sampler.n_samples")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.trust.results import RESULT, SIGMA, Json, found, line, warnings
+from tests.trust.results import SIGMA, Json, found, line, warnings
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.trust.steps import good_lines
 
@@ -65,17 +65,6 @@ def test_an_energy_above_that_of_the_first_step() -> None:
     staged = [line(0, stage=1), line(7, -22.0, stage=2), line(8, stage=2)]
     values = warnings(staged)["worse_than_at_start"]
     assert (values["step"], values["of_last_stage"]) == (7, True)
-
-
-@pytest.mark.parametrize(("n_samples", "told"), [(8, True), (512, False)])
-def test_a_first_step_of_few_samples_hides_a_rise(n_samples: int, told: bool) -> None:
-    config = RESULT["config"] | {"sampler": {"n_walkers": 8, "n_samples": n_samples}}
-    code, vague = "start_not_known", line(0, -22.0, energy_error=0.1)
-    shown = found(code, history=[vague, line(1)], config=config)
-    assert [each.values["error_per_site"] for each in shown] == told * [pytest.approx(0.1 / 36)]
-    lower, known = line(0, -20.0, energy_error=0.1), line(0, -21.7, energy_error=4 * SIGMA)
-    assert not found(code, history=[lower, line(1)], config=config)
-    assert not found(code, history=[known], config=config)
 
 
 def test_steps_that_change_nothing() -> None:

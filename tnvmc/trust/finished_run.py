@@ -27,9 +27,7 @@ APART = 4.0
 _RELATIVE = 1e-6  # of the energy: what counts as sigma where there is none (enumeration)
 _EVEN_WEIGHTS = 0.5  # effective part of the samples of a chi scan, at least
 _WORSE = 4.0  # errors of both, that the end may lie above the beginning
-_VAGUE = 5.0  # sigma that the error of the first step may be before a rise is lost in it
 _HIDDEN = 3.0  # sigma that a change of the steps, its error added, may be and count as none
-_FEW_SAMPLES = 64  # of a step
 _BEYOND_BOUND = 1.5  # times the largest energy that a state can have: no noise of a mean
 _NAMED = 3  # steps of a diagnostic that are named one by one
 
@@ -305,25 +303,6 @@ def _made_worse(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
             values["per_site"] = rise / result["n_sites"]
             yield Diagnostic("worse_than_at_start", "warning", values)
             return
-        if not of_last and _start_is_vague(result, line, rise):
-            n = result["n_sites"]
-            values = {
-                "error_per_site": line["energy_error"] / n,
-                "sigma_per_site": sigma(result) / n,
-            }
-            yield Diagnostic("start_not_known", "open", values)
-
-
-def _start_is_vague(result: Json, line: Json, rise: float) -> bool:
-    """Tell whether a rise is lost in the noise of steps of few samples.
-
-    With more of them the comparison of the iterates, or the steps themselves, would have shown it.
-    """
-    n_samples = result["config"].get("sampler", {}).get("n_samples")
-    if not n_samples or n_samples == "auto" or n_samples >= _FEW_SAMPLES:
-        return False
-    error = math.hypot(sigma(result), line["energy_error"])
-    return line["energy_error"] > _VAGUE * sigma(result) and rise > -SIGNIFICANT * error
 
 
 def _unmoved(history: Sequence[Json]) -> Iterator[Diagnostic]:
