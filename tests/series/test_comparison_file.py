@@ -59,12 +59,6 @@ def test_samples_do_not_grow_in_a_comparison() -> None:
     }
 
 
-def test_a_budget_of_samples_gives_each_its_steps() -> None:
-    """16 samples a step by chains of 8 walkers, 20 by direct draws."""
-    compared = comparison(data() | {"compare": {"samples": 130}})
-    assert [run.optimizer.steps for run in compared.runs.values()] == [8, 8, 6]
-
-
 def test_a_budget_of_seconds_limits_the_time() -> None:
     settings = data() | {"compare": {"seconds": 0.5}, "optimizer": {"kind": "adam"}}
     settings["ansatz"][0]["optimizer"] = {"steps": 7}
@@ -164,7 +158,7 @@ PROBLEMS: list[tuple[Callable[[Json], Any], str, str]] = [
     (section("compare", seconds=3), "[compare]", "conflict"),
     (lambda s: s.update(compare={"steps": 1.5}), "compare.steps", "not_allowed"),
     (lambda s: s.update(compare={"seconds": 0}), "compare.seconds", "not_allowed"),
-    (lambda s: s.update(compare={"samples": 18}), "ansatz 'drawn': compare.samples", "conflict"),
+    (lambda s: s.update(compare={"samples": 18}), "[compare]", "conflict"),
     (section("optimizer", seconds=1), "ansatz 'product': optimizer.seconds", "conflict"),
     (section("sampler", n_sample=1), "sampler.n_sample", "unknown_key"),
     (section("measure", symmetrise=["spin"]), "ansatz 'drawn': measure.symmetrise", "conflict"),

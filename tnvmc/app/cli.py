@@ -85,7 +85,7 @@ def _compare(options: argparse.Namespace) -> int:
     model = "heisenberg"
 
     [compare]
-    seconds = 60               # or steps, or samples: the same for each state
+    seconds = 60               # or steps: the same for each state
 
     [[ansatz]]
     name = "PEPS"

@@ -19,7 +19,7 @@ from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
 from tnvmc.settings.problems import ConfigError, conflict
 from tnvmc.shown import fixed, scientific, with_error
-from tnvmc.storage.run_files import Run, as_array, is_finished, read_run, steps_done, wall_time
+from tnvmc.storage.run_files import Run, as_array, is_finished, read_run, steps_done
 from tnvmc.storage.run_folder import CONFIG
 from tnvmc.trust.reference import Reference, find_reference
 
@@ -38,20 +38,15 @@ class Compared:
 class ComparedRun(base.Row):
     """What one state has reached, and what that cost."""
 
-    kind: str
     sampler: str
     parameters: int
-    undone: int  #: of the steps
-    first_energy: float | None  #: before the first step
     energy_per_site: float
     energy_per_site_error: float
     relative_error: float | None  #: negative below the reference
     relative_error_error: float | None
     seconds_per_step: float | None  #: median
-    compile_seconds: float  #: beside those of the optimisation
     seconds_per_effective_sample: float | None  #: median, of the optimisation
     seconds: float  #: of the optimisation
-    samples: int  #: of the optimisation
 
 
 class ComparisonKind(base.SeriesKind):
@@ -156,23 +151,17 @@ class ComparisonKind(base.SeriesKind):
         settings, result = validate(run.config), run.result
         assert result is not None
         seconds = as_array([line.get("seconds") for line in run.history])
-        first = run.history[0] if run.history and run.history[0]["step"] == 0 else {}
         values = base.row_values(run, ComparedRun)
         if result.get("stopped") == "plateau":
             ended = Diagnostic("stopped_on_plateau", "good", {"steps": result["steps"]})
             values["diagnostics"] = (ended, *values["diagnostics"])
         return ComparedRun(**values | {
-            "kind": settings.ansatz.kind,
             "sampler": str(settings.sampler.kind),
             "parameters": result["n_parameters"],
-            "undone": sum(bool(line.get("undone")) for line in run.history),
-            "first_energy": first.get("energy"),
             "relative_error": result["signed_error"],
             "seconds_per_step": expansion.median(seconds),
-            "compile_seconds": wall_time(run.history) - float(np.nansum(seconds)),
             "seconds_per_effective_sample": expansion.seconds_per_effective_sample(run, settings),
             "seconds": float(np.nansum(seconds)),
-            "samples": len(run.history) * expansion.samples_per_step(settings.sampler),
         })  # fmt: skip
 
     def table(self, series: base.Series, rows: Any, left_out: Any, known: Any) -> base.SeriesTable:

@@ -23,7 +23,6 @@ from tnvmc.operators.term import Operator
 from tnvmc.series.kind import SeriesKind
 from tnvmc.settings.build import build_ansatz, build_sampler, build_theta
 from tnvmc.settings.config import Budget, SamplerSettings, Settings
-from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import parse
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
 from tnvmc.settings.rules import check_symmetries
@@ -185,7 +184,7 @@ MOST_STEPS = 100_000
 
 
 def budget_of(section: Any) -> Budget:
-    """Check the content of [compare]: one number of one of the three units."""
+    """Check the content of [compare]: one number of one of the two units."""
     known, given = Budget.model_fields, section if isinstance(section, dict) else {}
     if len(given) != 1 or not set(given) <= set(known):
         held = ", ".join(given) or "nothing"
@@ -209,21 +208,7 @@ def within(settings: Settings, budget: Budget) -> Settings:
     if timed:
         steps = optimizer.steps if "steps" in given else MOST_STEPS
         limits = {"seconds": budget.seconds, "steps": steps}
-    elif budget.samples is not None:
-        one_stage = settings.changed({"optimizer": {"steps": 1}})  # not those of a large state
-        limits = {"steps": _steps_for(budget.samples, complete(one_stage).sampler)}
     return settings.changed({"optimizer": limits})
-
-
-def _steps_for(samples: int, sampler: SamplerSettings) -> int:
-    each = samples_per_step(sampler)
-    if not each:
-        text = f"draws no samples that compare.samples = {samples} could limit; take compare.steps"
-        raise ConfigError(conflict("sampler.kind", text, "enumerate"))
-    if samples < each:
-        text = f"fewer than the {each} samples of a step"
-        raise ConfigError(conflict("compare.samples", text, samples))
-    return samples // each
 
 
 def samples_per_step(sampler: SamplerSettings) -> int:

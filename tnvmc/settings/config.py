@@ -150,12 +150,10 @@ Observed = Literal["Sz", "Sx", "n", "SzSz", "SS", "nn", "staggered_magnetisation
 
 
 class Budget(Section):
-    """What each state of a comparison may use: one of the three."""
+    """What each state of a comparison may use: one of the two."""
 
     steps: Positive | None = None
     """Steps of each state."""
-    samples: Positive | None = None
-    """Samples that each state may draw in all its steps."""
     seconds: PositiveNumber | None = None
     """Seconds that the steps of each state may take."""
 
