@@ -88,7 +88,7 @@ def duration(seconds: float) -> str:
 
 @cache
 def templates() -> Mapping[str, Mapping[str, str]]:
-    """Give the tables of `sentences.toml`: "sentences" by code, "phrases" in them, "phases"."""
+    """Give the tables of `sentences.toml`."""
     return tomllib.loads((files("tnvmc") / "sentences.toml").read_text("utf-8"))
 
 
@@ -123,6 +123,11 @@ def step_sentence(diagnostics: Iterable[Any], undone: bool) -> str:
     """Write what happened to a step; empty where nothing did that one should know."""
     told = "; ".join(sentence(each) for each in diagnostics if each.status != "good")
     return f"{told}: step undone, next ones shorter" if told and undone else told
+
+
+def told_of(table: str, code: str, values: Mapping[str, Any]) -> str:
+    """Write what a table of `sentences.toml` says of a code."""
+    return _render(templates()[table][code], "", values)
 
 
 def phase_name(phase: str) -> str:

@@ -16,7 +16,7 @@ from tnvmc.app import series as app
 from tnvmc.app.cli import main
 from tnvmc.app.run import run_file
 from tnvmc.report.figures import style
-from tnvmc.series.machine import KINDS, kind_of_folder
+from tnvmc.series.machine import KINDS, held_series, kind_of_folder
 from tnvmc.session.vmc import VMC
 from tnvmc.storage.run_folder import SERIES, RunFolder
 from tnvmc.vmc.step import OptimisationFailed
@@ -162,7 +162,7 @@ def test_what_was_stopped_goes_on(
     assert f"tnvmc {case.command} --resume out" in capsys.readouterr().err
     kind = kind_of_folder("out")
     assert kind is not None
-    missing = app.held_table(kind, "out").left_out
+    missing = held_series(kind, Path("out"))[1].left_out
     assert [reason.code.split("_", 1)[1] for _, reason in missing][:1] == ["unfinished"]
     assert {reason.code.split("_", 1)[1] for _, reason in missing[1:]} <= {"not_begun"}
     assert main([case.command, "--resume", "out"]) == 0

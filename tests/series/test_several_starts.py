@@ -14,7 +14,7 @@ from tnvmc.app import series as app
 from tnvmc.app.cli import main
 from tnvmc.app.run import run_file
 from tnvmc.report.figures import style
-from tnvmc.series.machine import STARTS
+from tnvmc.series.machine import STARTS, held_series, new_series
 from tnvmc.session.vmc import VMC
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.run_files import measured_hash
@@ -114,7 +114,7 @@ def test_what_was_stopped_goes_on(whole: Path, monkeypatch: pytest.MonkeyPatch) 
     with monkeypatch.context() as patch:
         patch.setattr(VMC, "step", stops)
         assert main(["run", "small.toml", "--out", "out"]) == 130
-    stopped = app.held_table(STARTS, "out")
+    stopped = held_series(STARTS, Path("out"))[1]
     codes = [why.code for _, why in stopped.left_out]
     assert codes == ["start_unfinished", "start_not_begun"] and stopped.measured is None
     assert main(["run", "--resume", "out"]) == 0
@@ -146,14 +146,14 @@ def test_a_start_that_went_on_is_not_compared(whole: Path) -> None:
     shutil.copytree(whole, "out")
     lowest = table()["lowest"]
     assert main(["run", "--resume", f"out/{lowest}", "--set", "optimizer.steps=5"]) == 0
-    found = app.held_table(STARTS, "out")
+    found = held_series(STARTS, Path("out"))[1]
     assert [(name, why.code) for name, why in found.left_out] == [(lowest, "start_unlike")]
     assert found.lowest != lowest and found.measured is None
     assert main(["run", "--resume", "out"]) == 2  # of other settings than the others
 
 
 def codes_left_out(folder: str = "out") -> list[tuple[str, str]]:
-    return [(name, why.code) for name, why in app.held_table(STARTS, folder).left_out]
+    return [(name, why.code) for name, why in held_series(STARTS, Path(folder))[1].left_out]
 
 
 @pytest.mark.whole
@@ -180,7 +180,7 @@ def test_a_measurement_again_may_have_more_samples(whole: Path) -> None:
     shutil.copytree(whole, "out")
     again = table()["lowest"].replace("start", "again")
     assert main(["run", "--resume", f"out/{again}", "--set", "measure.n_samples=256"]) == 0
-    measured = app.held_table(STARTS, "out").measured
+    measured = held_series(STARTS, Path("out"))[1].measured
     assert measured is not None and measured.n_samples == 256
 
 
@@ -246,7 +246,7 @@ def test_a_function_for_one_run_makes_no_several(whole: Path) -> None:
     shutil.copytree(whole / "start-1", "one")
     assert main(["run", "--resume", "one", "--set", "run.starts=3"]) == 2
     with pytest.raises(ConfigError, match="run.starts"):
-        app.make_series(STARTS, "small.toml", "out", ["run.starts=1"])
+        new_series(STARTS, Path("small.toml"), "out", ["run.starts=1"], app.Runs())
     with pytest.raises(ConfigError, match="one run"):
         app.series_file("small.toml", "out", ["run.starts=1"])
 
@@ -260,5 +260,5 @@ def test_an_energy_below_the_exact_one_is_not_taken(whole: Path) -> None:
     found = {"code": "below_reference", "status": "warning", "values": {"sigmas": 9.0}}
     content["diagnostics"] = [*(content.get("diagnostics") or ()), found]
     result.write_bytes(sealed_json(content, indent=2))
-    held = app.held_table(STARTS, "out")
+    held = held_series(STARTS, Path("out"))[1]
     assert held.lowest not in (None, lowest) and len(held.rows) == 3

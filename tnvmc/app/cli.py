@@ -54,13 +54,16 @@ def _make(options: argparse.Namespace, kind: SeriesKind | None) -> int:
         if kind is None:
             resume_run(folder, changes, file)
             return 0
-        from tnvmc.app.series import make_series, resume_series, series_text
+        from tnvmc.app.series import Runs, write_series
+        from tnvmc.report.show import plain_text
+        from tnvmc.series.machine import new_series, resumed_series
 
         if folder is None:
-            table = make_series(kind, file, options.out, changes)
+            made = new_series(kind, Path(file), options.out, changes, Runs())
         else:
-            table = resume_series(kind, folder, changes, file)
-    print(f"\n{series_text(table)}")
+            made = resumed_series(kind, Path(folder), changes, file, Runs())
+        table = write_series(*made)
+    print(f"\n{plain_text(table)}")
     failed = any(reason.code != "measured_differently" for _, reason in table.left_out)
     return FAILED if failed else 0
 
@@ -216,12 +219,11 @@ def _converge(options: argparse.Namespace) -> None:
 @command("summary of a run or a checkpoint, or the table of several runs", FOLDER)
 def _show(options: argparse.Namespace) -> int:
     """Exit status 1: a file of the run is damaged."""
-    from tnvmc.app.series import held_table, series_text
-    from tnvmc.report.show import describe
-    from tnvmc.series.machine import kind_of_folder
+    from tnvmc.report.show import describe, plain_text
+    from tnvmc.series.machine import held_series, kind_of_folder
 
     if (kind := kind_of_folder(options.folder)) is not None:
-        print(series_text(held_table(kind, options.folder)))
+        print(plain_text(held_series(kind, Path(options.folder))[1]))
         return 0
     description = describe(options.folder)
     print(description)
@@ -278,16 +280,18 @@ def _plot(options: argparse.Namespace) -> None:
     option("--out", metavar="FILE.html", help="default: RUNDIR/report.html"),
 )
 def _report(options: argparse.Namespace) -> None:
-    from tnvmc.app.series import retabulate_series
+    from tnvmc.app.series import pages_of
     from tnvmc.report.page import ReportError, write_report
-    from tnvmc.series.machine import kind_of_folder
+    from tnvmc.series.machine import held_series, kind_of_folder, write_files
 
     if (kind := kind_of_folder(options.folder)) is None:
         print(f"written to {write_report(options.folder, options.out)}")
         return
     if options.out is not None:
         raise ReportError(f"{options.folder}: holds {kind.title}, which has a table; omit --out")
-    print(f"written to {' and '.join(map(str, retabulate_series(kind, options.folder)))}")
+    pages = pages_of(*held_series(kind, Path(options.folder)))
+    write_files(pages)
+    print(f"written to {' and '.join(map(str, pages))}")
 
 
 @command(

@@ -8,7 +8,7 @@ from pathlib import Path
 from tnvmc.exact import Sector, check_size, exact_ground_state, exact_levels, smallest_sector
 from tnvmc.operators.term import Operator
 from tnvmc.report.describe import symmetries_text
-from tnvmc.report.numbers import in_columns, terminal_width
+from tnvmc.report.numbers import in_columns
 from tnvmc.series.kind import Series
 from tnvmc.series.level_checks import sector_references
 from tnvmc.series.machine import SCAN, SECTORS
@@ -82,7 +82,7 @@ def _of_scan(asked: Series, sector: int | None) -> Iterator[str]:
         exact = exact_ground_state(operator, chosen)
         rows.append((name, fixed(exact.energy, 12), fixed(exact.energy_per_site, 12)))
     yield f"{asked.operator.name}, {asked.operator.units} units"
-    yield from in_columns(rows, terminal_width())
+    yield from in_columns(rows)
 
 
 def _of_sectors(asked: Series) -> Iterator[str]:
@@ -99,7 +99,7 @@ def _of_sectors(asked: Series) -> Iterator[str]:
             "no sector is diagonalised in a few seconds; --sector 2SZ takes the time for one"
         )
     yield f"{operator.name}, {operator.n_sites} sites, {operator.units} units"
-    yield from in_columns(rows, terminal_width())
+    yield from in_columns(rows)
 
 
 def _state(asked: Series, name: str) -> str:

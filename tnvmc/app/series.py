@@ -12,11 +12,10 @@ from tnvmc.app.measure import Asked, measure_run
 from tnvmc.app.run import continued_run, new_run
 from tnvmc.report.figures import style
 from tnvmc.report.figures.series import draw_series
-from tnvmc.report.numbers import terminal_width
 from tnvmc.report.plots import FOLDER, PictureError, check_ours, chosen
-from tnvmc.report.show import markdown, plain_text
+from tnvmc.report.show import markdown
 from tnvmc.series.kind import Series, SeriesKind, SeriesTable
-from tnvmc.series.machine import held_series, kind_of_file, new_series, resumed_series, write_files
+from tnvmc.series.machine import held_series, kind_of_file, new_series, write_files
 from tnvmc.settings.config import Settings
 from tnvmc.settings.problems import ConfigError
 from tnvmc.storage.run_folder import CONFIG
@@ -57,26 +56,7 @@ def series_file(
     kind = kind_of_file(Path(path), overrides)
     if kind is None:
         raise ConfigError(f"{path}: asks for one run; use run_file")
-    return make_series(kind, path, out, overrides)
-
-
-def make_series(
-    kind: SeriesKind, path: str | Path, out: str | Path | None, overrides: Sequence[str]
-) -> SeriesTable:
-    """Make the runs of a file that has to be of this kind; see `series_file`."""
-    return _write(*new_series(kind, Path(path), out, overrides, Runs()))
-
-
-def resume_series(
-    kind: SeriesKind, folder: str | Path, overrides: Sequence[str], file: str | Path | None
-) -> SeriesTable:
-    """Go on with the runs in a folder, by their own settings or those of a file."""
-    return _write(*resumed_series(kind, Path(folder), overrides, file, Runs()))
-
-
-def held_table(kind: SeriesKind, folder: str | Path) -> SeriesTable:
-    """Give the table of what the runs in a folder hold now."""
-    return held_series(kind, Path(folder))[1]
+    return write_series(*new_series(kind, Path(path), out, overrides, Runs()))
 
 
 def redraw_series(
@@ -95,28 +75,17 @@ def redraw_series(
     return tuple(files)
 
 
-def retabulate_series(kind: SeriesKind, folder: str | Path) -> tuple[Path, ...]:
-    """Write the table again, as ``tnvmc report`` does."""
-    files = _pages(*held_series(kind, Path(folder)))
-    write_files(files)
-    return tuple(files)
-
-
-def series_text(table: SeriesTable) -> str:
-    """Write what is printed of a table."""
-    return plain_text(table, terminal_width())
-
-
-def _write(series: Series, table: SeriesTable) -> SeriesTable:
+def write_series(series: Series, table: SeriesTable) -> SeriesTable:
     """Write the table and the pictures, and say where they are."""
-    pages, images = _pages(series, table), _pictures(series, table, series.out / FOLDER, _FORMATS)
+    pages, images = pages_of(series, table), _pictures(series, table, series.out / FOLDER, _FORMATS)
     write_files({**pages, **images})
     drawn = ", ".join(str(place) for place in images)
     print(f"table: {[*pages][-1]}" + (f"; pictures: {drawn}" if drawn else ""), flush=True)
     return table
 
 
-def _pages(series: Series, table: SeriesTable) -> dict[Path, bytes]:
+def pages_of(series: Series, table: SeriesTable) -> dict[Path, bytes]:
+    """Give the files of a table by their places."""
     name = series.kind.name
     return {
         series.out / f"{name}.json": sealed_json(table.as_dict(), indent=2),

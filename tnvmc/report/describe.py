@@ -13,9 +13,8 @@ from tnvmc.operators.reference import known_energy
 from tnvmc.operators.term import Operator
 from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.model_settings import COUPLINGS, PerBond
-from tnvmc.shown import short, with_error
+from tnvmc.shown import short, told_of, with_error
 from tnvmc.storage.run_files import Damage, Json, Run, is_current, is_outdated, steps_done
-from tnvmc.storage.run_folder import CHECKPOINT, CONFIG, HISTORY
 from tnvmc.trust.finished_run import of_last_stage
 
 # Keys of [ansatz] that are no part of a network.
@@ -230,21 +229,7 @@ def sampling_parts(sampler: Json) -> list[str]:
 
 def damage_text(damage: Damage) -> str:
     """Write what is wrong with a file."""
-    name, detail = damage.file, damage.detail
-    stops = ": the run cannot go on" if name == CHECKPOINT else ""
-    rest = f"; {damage.lost} more lines are left out" if damage.lost else ", the last one"
-    unused = "put the right one back; it is left out here"
-    texts = {
-        "missing": f"{name} is missing{stops}",
-        "unreadable": f"{name} cannot be read ({detail})",
-        "bad_line": f"{name} is damaged at line {damage.line}{rest}",
-        "other_run": f"{name} is of another run than {detail} ({unused})",
-        "other_model": f"{name} is of another lattice or Hamiltonian than {CONFIG} ({unused})",
-        "other_steps": f"{name} was written after other steps than those of {HISTORY}, by a copy "
-        f"of this run or before an older checkpoint was put back ({unused})",
-        "ahead": f"{name} is of {detail} steps, of which {HISTORY} does not tell all",
-    }
-    return texts.get(damage.code, f"{name} is damaged: {detail or 'no text'}")
+    return told_of("damage", damage.code, vars(damage))
 
 
 def outdated_text(run: Run) -> str | None:

@@ -39,11 +39,12 @@ def relative_error(result: Mapping[str, Any]) -> str | None:
 Lines = Sequence[Sequence[str]]
 
 
-def in_columns(lines: Lines, width: int | None = None) -> list[str]:
+def in_columns(lines: Lines) -> list[str]:
     """Write a table, its head first, in columns: the first to the left, others to the right.
 
-    Columns beyond the `width` of the terminal stand below, with the first one again.
+    Columns beyond the width of the terminal (or COLUMNS) stand below, with the first one again.
     """
+    width = get_terminal_size((0, 0)).columns or None  # None where the output goes elsewhere
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     written: list[str] = []
     for columns in _within(width, widths):
@@ -69,11 +70,6 @@ def _within(width: int | None, widths: Sequence[int]) -> list[list[int]]:
 
 
 _BETWEEN = 2  # spaces between columns
-
-
-def terminal_width() -> int | None:
-    """Give the columns of the terminal (or COLUMNS); None where the output goes elsewhere."""
-    return get_terminal_size((0, 0)).columns or None
 
 
 def in_markdown(lines: Lines) -> list[str]:

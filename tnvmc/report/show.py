@@ -209,9 +209,9 @@ def headline(table: SeriesTable) -> str:
     return "; ".join([*parts, table.kind.headline(table)])
 
 
-def plain_text(table: SeriesTable, width: int | None = None) -> str:
+def plain_text(table: SeriesTable) -> str:
     """Write headline and table in columns, with what is to be noted below it."""
-    lines = in_columns(table.cells(), width) if table.every_row else []
+    lines = in_columns(table.cells()) if table.every_row else []
     below = notes(table)
     return "\n".join([headline(table), *([""] if lines or below else []), *lines, *below])
 
