@@ -129,6 +129,7 @@ def result() -> dict[str, Any]:
                 ],
                 "energy": -9.1940,
                 "energy_error": 0.0009,
+                "slope": 0.53,
             },
             "bond_dimension": {
                 "points": [
@@ -137,6 +138,7 @@ def result() -> dict[str, Any]:
                 ],
                 "energy": -9.2391,
                 "energy_error": 0.0061,
+                "slope": 0.154,
             },
             "diagnostics": [
                 {"code": "chi_enough", "status": "good", "values": {

@@ -62,15 +62,7 @@ def history(
     if not known:
         lacking = panel.lacking if any(curve.lines for curve in given) else "there are no steps"
         raise ValueError(f"plot.history: {lacking}")
-
-    def draw(axes: Axes) -> None:
-        panel.draw(axes, known, against)
-        axes.set_xlabel(histories.ABSCISSAS[against])
-        axes.set_ylabel(panel.label(known[0]))
-        if len(known) == 1:
-            histories.mark_stages(axes, known[0], against)
-
-    return _into(ax, draw)
+    return _into(ax, lambda axes: panel.draw(axes, known, against))
 
 
 def energy(found: Measurement, ax: Axes = None, label: str = "measured") -> Axes:

@@ -37,19 +37,18 @@ def side_by_side(shown: str, text: str, rows: slice) -> bool:
 
 COMPARED = {
     "hamiltonian": HEISENBERG, "lattice": LATTICE, "n_sites": 6, "units": "S.S",
-    "magnetisation": None, "budget": {"samples": 640}, "measured_samples": 64, "symmetrise": [],
+    "magnetisation": None, "budget": {"steps": 10}, "measured_samples": 64, "symmetrise": [],
     "reference": {"energy": -3.0, "source": "somebody", "method": "QMC"},
 }  # fmt: skip
 
 
 def compared(name: str, energy: float, **changes: Any) -> ComparedRun:
     values: dict[str, Any] = {
-        "kind": "peps", "sampler": "metropolis", "parameters": 96, "undone": 0,
-        "first_energy": None, "energy_error": 0.012, "energy_per_site": energy / 6,
+        "sampler": "metropolis", "parameters": 96, "energy_error": 0.012, "energy_per_site": energy / 6,
         "energy_per_site_error": 0.002,
         "relative_error": 1e-3, "relative_error_error": 1e-4, "variance": 0.3, "v_score": 0.02,
-        "seconds_per_step": 0.25, "compile_seconds": None, "seconds_per_effective_sample": None,
-        "seconds": 1.0, "samples": 64,
+        "seconds_per_step": 0.25, "seconds_per_effective_sample": None,
+        "seconds": 1.0,
     }  # fmt: skip
     return ComparedRun(name=name, energy=energy, **MEASURED | values | changes)
 
@@ -64,7 +63,7 @@ def test_a_comparison_in_text_and_markdown() -> None:
                      "distance to QMC", "not in the table: ViT: failed: no luck"):  # fmt: skip
             assert word in part, word
         assert part.startswith(headline(table))
-    assert page.startswith("heisenberg, J = 1; square, 2 x 3 sites, open; 640 samples for each ans")
+    assert page.startswith("heisenberg, J = 1; square, 2 x 3 sites, open; 10 steps for each ans")
     assert "QMC energy per site -0.5000000000" in page
     assert side_by_side(shown, "-0.", slice(2, 4))
 

@@ -8,6 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from rich.filesize import decimal
+
 from tnvmc.report import describe as words
 from tnvmc.report.describe import facts
 from tnvmc.report.numbers import in_columns, in_markdown, known_energy, per_site, relative_error
@@ -113,7 +115,7 @@ def _of_run(run: Run, checkpoint: Json | None) -> Rows:
     names = (CONFIG, HISTORY, CHECKPOINT, RESULT, OBSERVABLES, PICTURE, "report.html")
     files = [run.path / name for name in names if (run.path / name).is_file()]
     yield "version", f"tnvmc {version}, last written {max(map(_date, files[:5]))}"
-    yield "files", ", ".join(f"{file.name} {_size(file)}" for file in files)
+    yield "files", ", ".join(f"{file.name} {decimal(file.stat().st_size)}" for file in files)
 
 
 def _read_checkpoint(path: Path) -> Json:
@@ -144,7 +146,7 @@ def _of_checkpoint(path: Path) -> Rows:
     if step is not None:
         yield "progress", f"{step} steps done, {found.get('n_walkers')} walkers"
     yield "version", f"tnvmc {found['version']}, written {_date(path)}"
-    yield "size", _size(path)
+    yield "size", decimal(path.stat().st_size)
 
 
 def _shared_in(identity: Json) -> Json | None:
@@ -192,13 +194,6 @@ def _observables(run: Run) -> Iterator[str]:
 
 def _date(path: Path) -> str:
     return datetime.fromtimestamp(path.stat().st_mtime).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _size(path: Path) -> str:
-    size = path.stat().st_size
-    if size < 1000:
-        return f"{size} B"
-    return f"{size / 1e3:.3g} kB" if size < 999_500 else f"{size / 1e6:.3g} MB"
 
 
 def headline(table: SeriesTable) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -191,7 +190,7 @@ class SeriesKind:
         """Give why a run that can be read has no row."""
         if run.result is None or not self.is_done(run):
             return self.unfinished
-        if not all(is_number(run.result.get(key)) for key in MEASURED):
+        if None in [run.result.get(key) for key in MEASURED]:
             return Diagnostic("numbers_not_finite", "error")
         return None
 
@@ -222,11 +221,6 @@ class SeriesKind:
     def picture(self, series: Series, table: SeriesTable) -> Picture:
         """Say what is drawn of a table that has rows."""
         raise NotImplementedError
-
-
-def is_number(value: Any) -> bool:
-    """Tell whether a value of a file is a finite number."""
-    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def or_dash(value: Any, text: Callable[[Any], str]) -> str:

@@ -147,7 +147,7 @@ def test_many_points_have_two_labels(tmp_path: Path) -> None:
 
     for count, shown in ((12, ["steps 0 to 3", "steps 44 to 47"]), (2, None)):
         fit = {
-            "points": [point(n) for n in range(count)], "energy": -9.19, "energy_error": 0.01,
+            "points": [point(n) for n in range(count)], "energy": -9.19, "energy_error": 0.01, "slope": 1.0,
         }  # fmt: skip
         run = concluded(tmp_path / str(count), "variance", fit)
         (axes,) = draw([run], ("zero_variance",)).figures["zero_variance"].axes

@@ -8,16 +8,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.report.figures import style
-from tnvmc.report.figures.history import (
-    ABSCISSAS,
-    NO_STEPS,
-    PANELS,
-    Curve,
-    History,
-    Panel,
-    column,
-    mark_stages,
-)
+from tnvmc.report.figures.history import NO_STEPS, PANELS, Curve, History, Panel, column
 from tnvmc.shown import with_error
 from tnvmc.trust.steps import zero_variance
 
@@ -41,16 +32,13 @@ def draw_convergence(histories: Sequence[History], against: str | None = None) -
         len(panels), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
     )[:, 0]
     for number, (axes, panel) in enumerate(zip(drawn, panels, strict=True)):
-        panel.draw(axes, histories, along)
-        axes.set_ylabel(panel.label(histories[0]))
-        if len(histories) == 1:
-            mark_stages(axes, histories[0], along, names=number == 0)
-        elif number and axes.get_legend() is not None:
+        panel.draw(axes, histories, along, named=number == 0)
+        axes.label_outer()
+        if len(histories) > 1 and number and axes.get_legend() is not None:
             axes.get_legend().remove()
     if along == "seconds":
         drawn[0].set_xlim(left=0)
     figure.align_ylabels(drawn)
-    drawn[-1].set_xlabel(ABSCISSAS[along])
     return figure
 
 

@@ -100,8 +100,7 @@ def extrapolation(key: str, run: Run) -> Any:
         )  # fmt: skip
     if fit.get("energy") is not None:
         end, end_error = fit["energy"] / n, (fit.get("energy_error") or 0.0) / n
-        weight = 1 / np.maximum(error, 1e-15) ** 2
-        slope = float((weight * x * (y - end)).sum() / (weight * x * x).sum())
+        slope = fit["slope"] / (n if key == "bond_dimension" else 1)
         axes.plot([0, x.max()], [end, end + slope * x.max()], color=style.BLUE, lw=1.1, ls="--")
         axes.errorbar(
             0, end, end_error, fmt="D", ms=6, capsize=3, color=style.VERMILION,

@@ -66,14 +66,6 @@ class History:
         """Relative distance to the known energy, or the energy per site where none is known."""
         return np.abs(energy / self.exact - 1) if self.exact else energy
 
-    def is_below(self, energy: Any) -> Any:
-        """Tell which energies are below the known one."""
-        return energy < self.exact if self.exact else np.zeros(np.shape(energy), dtype=bool)
-
-    def is_absurd(self, energy: np.ndarray) -> np.ndarray:
-        """Tell at which energies a picture of distances would show nothing else."""
-        return style.absurd(self.distance(energy)) if self.exact else style.absurd(energy, GAP)
-
     @property
     def end(self) -> tuple[float, Any]:
         """The `distance` that was measured, and its error bar."""
@@ -179,8 +171,10 @@ class Panel:
     lacking: str = NO_STEPS  #: what is said where it is known of no history
     of_distance: bool = False  #: whether values are distances to a known energy
 
-    def draw(self, axes: Any, histories: Sequence[History], against: str = "step") -> None:
-        """Draw histories against the "step" or the "seconds"."""
+    def draw(
+        self, axes: Any, histories: Sequence[History], against: str = "step", named: bool = True
+    ) -> None:
+        """Draw histories against the "step" or the "seconds", and mark the stages of one alone."""
         curves = [
             Curve(each, each.x(against), style.line(k), each.label if len(histories) > 1 else None)
             for k, each in enumerate(histories)
@@ -194,7 +188,10 @@ class Panel:
             bottom = History.resolved(histories) if self.of_distance else None
             style.logarithmic_or_rounding(axes, values.astype(float), self.floor, bottom)
         style.legend(axes)
+        axes.set(xlabel=ABSCISSAS[against], ylabel=self.label(histories[0]))
         axes.xaxis.get_major_locator().set_params(integer=against == "step")
+        if len(histories) == 1:
+            mark_stages(axes, histories[0], against, named)
 
 
 def draw_histories(name: str, histories: Sequence[History], against: str | None = None) -> Any:
@@ -212,13 +209,11 @@ def draw_histories(name: str, histories: Sequence[History], against: str | None 
     panels = np.atleast_1d(figure.subplots(1, len(drawn), sharey=True))
     for axes, each in zip(panels, drawn, strict=True):
         panel.draw(axes, known, each)
-        axes.set_xlabel(ABSCISSAS[each])
+        axes.label_outer()
         ends = [history.x(each)[-1] for history in known]
         if max(ends) > _MANY * min(ends) > 0:
             style.logarithmic(axes, "x")
-    panels[0].set_ylabel(panel.label(known[0]))
     if alone:
-        mark_stages(panels[0], known[0], drawn[0])
         return figure
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
@@ -244,11 +239,10 @@ def overview(history: History, title: str) -> Any:
     both = figure.subplots(2, 1, sharex=True)
     names = ("energy", "relative_error" if history.exact else "variance")
     for axes, name in zip(both, names, strict=True):
-        PANELS[name].draw(axes, [history] if history.lines else [])
-        axes.set_ylabel(PANELS[name].label(history))
+        if history.lines:
+            PANELS[name].draw(axes, [history], named=axes is both[0])
+            axes.label_outer()
     both[0].set_title(title, pad=14 if history.stages() else None)
-    both[1].set_xlabel("step")
-    mark_stages(both[0], history)
     return figure
 
 
@@ -332,18 +326,20 @@ def _distance(axes: Any, curves: Sequence[Curve]) -> None:
     """Draw |E - E0| / |E0|; steps below the known energy are open triangles."""
     for curve in curves:
         history, colour, keep = curve.history, curve.line["color"], curve.history.kept
-        x, energy, scale = curve.x[keep], history.energy[keep], abs(history.exact or 1.0)
-        gone, far = history.is_absurd(energy), history.distance(energy)
+        assert history.exact is not None
+        x, energy = curve.x[keep], history.energy[keep]
+        far = history.distance(energy)
+        gone = style.absurd(far)
         off = style.without(far, gone)
         if curve.name is not None:  # a running median before the steps
             axes.plot(x, off, **curve.line, lw=0.8, alpha=0.22)
-            middle = _running_median(energy)
-            off = history.distance(style.without(middle, history.is_absurd(middle)))
+            middle = history.distance(_running_median(energy))
+            off = style.without(middle, style.absurd(middle))
         axes.plot(x, off, **curve.line, label=curve.name or "each step")
         if curve.name is None:
-            error = style.without(history.error[keep] / scale, gone)
+            error = style.without(history.error[keep] / abs(history.exact), gone)
             axes.plot(x, error, color=style.GREEN, lw=1.1, ls=":", label="error bar of one step")
-            below = history.is_below(energy) & ~gone
+            below = (energy < history.exact) & ~gone
             if below.any():
                 axes.plot(
                     x[below], off[below], "v", mfc="none", color=colour, ms=4,
