@@ -244,7 +244,7 @@ def test_completed_settings_are_complete() -> None:
     assert complete(validate(found.as_dict())) == found
 
 
-@pytest.mark.parametrize(("budget", "steps"), [({"samples": 5000}, 9), ({"steps": 5}, 5)])
+@pytest.mark.parametrize(("budget", "steps"), [({"seconds": 60}, 100_000), ({"steps": 5}, 5)])
 def test_a_comparison_gives_every_state_one_stage(budget: dict[str, int], steps: int) -> None:
     blocks = [{"name": f"D = {D}", "kind": "peps", "D": D} for D in (4, 6)]
     data = {

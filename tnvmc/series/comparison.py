@@ -19,8 +19,7 @@ from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import validate
 from tnvmc.settings.problems import ConfigError, conflict
 from tnvmc.shown import fixed, scientific, with_error
-from tnvmc.storage.run_files import Run, as_array, is_finished, read_run, steps_done
-from tnvmc.storage.run_folder import CONFIG
+from tnvmc.storage.run_files import Run, as_array, is_finished
 from tnvmc.trust.reference import Reference, find_reference
 
 
@@ -103,14 +102,6 @@ class ComparisonKind(base.SeriesKind):
                 "for each ansatz, which can be raised only; choose another --out"
             )
         super().refuse_changes(series, before)
-        for name, settings in series.runs.items():
-            folder, most = series.out / name, settings.optimizer.steps
-            made = steps_done(read_run(folder)) if (folder / CONFIG).is_file() else 0
-            if made > most:
-                raise ConfigError(
-                    f"ansatz '{name}': may make {most} steps, has made {made} already; choose "
-                    "another --out"
-                )
 
     def references(self, series: base.Series, before: Json) -> Mapping[str, Reference]:
         """Find one energy for all, as the last table has it; none for excited states."""
