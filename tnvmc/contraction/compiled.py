@@ -77,8 +77,8 @@ def absorbing(
     own, begins = tables.shapes[sites], begins_of(tables.shapes)[sites]
     legs, bonds, shapes = _row_plan(own, begins, *of_above, below.shapes, chi)
     given = Strip(
-        legs, row.first, 1, own[0][0], NORMALISE_EVERY, tables.numbers,
-        above, below.numbers.ravel(), (step, 0), np.empty(n_walkers, above.real.dtype),
+        legs, row.first, 1, own[0][0], own[0][0], np.zeros(0, np.int8), NORMALISE_EVERY,
+        tables.numbers, above, below.numbers.ravel(), (step, 0), np.empty(n_walkers, above.real.dtype),
     )  # fmt: skip
     return given, bonds, shapes
 
@@ -114,7 +114,12 @@ def two_rings(
 
 
 def strip_of(
-    tables: SiteTables, sites: range, n_cols: int, around: tuple[Any, Any], n_walkers: int
+    tables: SiteTables,
+    sites: range,
+    n_cols: int,
+    around: tuple[Any, Any],
+    n_walkers: int,
+    odd: tuple[int, ...] = (),
 ) -> Any:
     """Give rows between two boundaries, as kernels take them.
 
@@ -124,6 +129,7 @@ def strip_of(
         n_cols: sites of a row.
         around: boundary above and below, None at the edge.
         n_walkers: B.
+        odd: parities of the local states of fermions, whose tables hold variants.
 
     Raises:
         ValueError: boundaries of other walkers, or of another type of numbers.
@@ -139,8 +145,8 @@ def strip_of(
         if boundary is not None:
             log_scale += boundary.log_scale
     return Strip(
-        _legs(shapes, begins, above[2:], below[2:]), sites.start, len(rows), shapes[0][0][0],
-        NORMALISE_EVERY, tables.numbers, above[0], below[0], (above[1], below[1]), log_scale,
+        _legs(shapes, begins, above[2:], below[2:]), sites.start, len(rows),
+        len(odd) or shapes[0][0][0], shapes[0][0][0], np.array(odd, np.int8), NORMALISE_EVERY, tables.numbers, above[0], below[0], (above[1], below[1]), log_scale,
     )  # fmt: skip
 
 

@@ -41,7 +41,7 @@ class CompiledStrips:
         """
         moves, uniforms = proposals.moves, proposals.uniforms
         given, n_walkers = self._given(strip), strip.configs.shape[0]
-        configs = as_spins(strip.configs, self.layers.tables["down"]).copy()
+        configs = as_spins(strip.chosen(strip.configs), self.layers.tables["down"]).copy()
         amplitude = _room(n_walkers, given.tables.dtype)
         counts = np.zeros((2, n_walkers, len(MOVE_KINDS)))
         powers = np.full(n_walkers, proposals.power, np.float64)
@@ -54,6 +54,7 @@ class CompiledStrips:
         result = kernels.Sampled(amplitude.phase, amplitude.log_abs, *counts)
         kernels.sample(given, configs, self._windows(windows, moves), draws, result)
         proposals.counts.add_counts(*counts)
+        configs = configs % given.local_dim if self.layers.odd else configs
         return Chains(configs.astype(strip.configs.dtype, copy=False), amplitude)
 
     def measure(
@@ -67,7 +68,7 @@ class CompiledStrips:
         layers, n_walkers = self.layers, strip.configs.shape[0]
         tables, given = layers.tables["down"], self._given(strip)
         # what stands in a window is tried in the configurations themselves, and put back
-        spins = as_spins(strip.configs, tables).copy()
+        spins = as_spins(strip.chosen(strip.configs), tables).copy()
         widths = tuple(replacements[window.asked].shape[1] for window in windows)
         sizes, legs = _legs_of(tables.shapes[given.first : given.first + layers.n_cols])
         amplitude = _room(n_walkers, given.tables.dtype)
@@ -89,7 +90,8 @@ class CompiledStrips:
     def _given(self, strip: StripState) -> Any:
         n_cols, around = self.layers.n_cols, (strip.above, strip.below)
         places = range(strip.first * n_cols, (strip.first + strip.n_rows) * n_cols)
-        return strip_of(self.layers.tables["down"], places, n_cols, around, strip.configs.shape[0])
+        tables, n_walkers = self.layers.tables["down"], strip.configs.shape[0]
+        return strip_of(tables, places, n_cols, around, n_walkers, self.layers.odd)
 
     def _windows(self, windows: Sequence[Window], tables: Targets) -> Any:
         """Windows and their tables as kernels take them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from math import prod
 from typing import Any, Literal, Self
@@ -12,6 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from tnvmc.ansatz.files import scheme_in_file
+from tnvmc.ansatz.peps.fermions import EvenEntries, Variants
 from tnvmc.ansatz.peps.sharing import SharedTensors, Sharing
 from tnvmc.ansatz.peps.starts.tensors import bond_sizes
 from tnvmc.ansatz.quimb import grid_to_quimb
@@ -23,6 +25,7 @@ from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.lattice.embedding import Bonds, Embedding, embedding, sides
 from tnvmc.lattice.lattice import Lattice, Patch, follows_row, require_lattice
 from tnvmc.lattice.permutations import Symmetry
+from tnvmc.operators.fermions import Fermions
 from tnvmc.operators.symmetry import require_symmetric
 from tnvmc.operators.term import Operator
 
@@ -69,7 +72,8 @@ class TensorLayout:
 
     With periodic bonds the right legs of the last column meet the left ones of the first.
     theta (P,) is the concatenation of all of them, flattened, in the order of the sites; where
-    tensors are shared (`peps.sharing`), of the free entries of one tensor of each orbit.
+    tensors are shared (`peps.sharing`), of the free entries of one tensor of each orbit, and of
+    fermions of the even entries (`peps.fermions`).
     """
 
     scheme: Any
@@ -84,6 +88,7 @@ class TensorLayout:
         local_dim: int = 2,
         bonds: Bonds = "open",
         sharing: Sharing | Literal["auto"] | None = "auto",
+        fermions: Fermions | Literal["auto"] | None = "auto",
     ) -> None:
         if isinstance(D, Lattice):
             raise TypeError("PEPS: the lattice comes first; write PEPS(lattice, D)")
@@ -102,17 +107,46 @@ class TensorLayout:
         self.follows = dtype is None  #: whether the dtype is left to the Hamiltonian
         self.sharing_follows = sharing == "auto"  #: whether sharing is left to the Hamiltonian
         self.sharing = None if self.sharing_follows else _checked(sharing, lattice, local_dim)
+        self.fermions_follow = fermions == "auto"  #: whether they are left to the Hamiltonian
+        self.fermions = None if self.fermions_follow else self._checked_fermions(fermions)
+        self.even = self.fermions and EvenEntries(tuple(self.shapes), self.fermions.odd)
+        """Which entries of fermions are parameters; None for spins."""
         self.shared: SharedTensors | None = None
         """Which entries are one parameter; None where all are free."""
         if self.sharing:
             self.shared = SharedTensors(self.sharing, self.embedding, self.shapes)
             self.n_unshared = sum(map(prod, self.shapes))
 
+    def _checked_fermions(self, fermions: Any) -> Fermions | None:
+        if fermions is None:
+            return None
+        if not isinstance(fermions, Fermions):
+            raise refuse("PEPS", "fermions", fermions, "those of a Hamiltonian, or None")
+        if len(fermions.odd) != self.local_dim:
+            raise ValueError(
+                f"PEPS: fermions with {len(fermions.odd)} local states, but local_dim = "
+                f"{self.local_dim}; write PEPS(lattice, D, local_dim={len(fermions.odd)})"
+            )
+        if self.rings or self.sharing or self.D < 2:
+            what = f"D = {self.D}" if self.D < 2 else "shared tensors" if self.sharing else ""
+            raise ValueError(
+                f"PEPS: fermions with {what or 'periodic bonds'}; there are even and odd states on "
+                "each bond, D = 2 at least, and signs that follow open rows and no symmetry. Take "
+                "bonds = 'open', sharing = None"
+            )
+        return fermions
+
+    @property
+    def variants(self) -> Variants | None:
+        """Which tensors fermions choose, by rows; None for spins."""
+        return Variants(self.fermions.odd, False) if self.fermions else None
+
     def __repr__(self) -> str:
         lattice = self.lattice
         size = f"{lattice.kind} {lattice.size}"
         parts = [size, f"D = {self.D}", *([f"d = {self.local_dim}"] if self.local_dim > 2 else [])]
         parts += ["periodic bonds"] if self.rings else []
+        parts += ["fermions"] if self.fermions else []
         parts += [f"shared by {len(self.sharing)} elements"] if self.sharing else []
         parts += [self.dtype.name, repr(self.scheme)]
         return f"<{type(self).__name__}: {', '.join(parts)}; {self.n_params} parameters>"
@@ -133,7 +167,18 @@ class TensorLayout:
         return [(self.local_dim, *sizes) for sizes in bond_sizes(self.embedding, self.D)]
 
     def for_operator(self, operator: Operator) -> Self:
-        """The same state, complex if its dtype was left open and the Hamiltonian is complex."""
+        """The same state, complex if its dtype was left open and the Hamiltonian is complex.
+
+        Of fermions if that was left open and the Hamiltonian is of fermions.
+        """
+        if self.fermions_follow and operator.fermions:
+            return self._with(fermions=operator.fermions).for_operator(operator)
+        if not self.fermions_follow and self.fermions != operator.fermions:
+            what = "no fermions" if self.fermions is None else "its own fermions"
+            raise ValueError(
+                f"PEPS: made for {what}, {operator.name} has "
+                f"{'others' if operator.fermions else 'none'}; leave fermions = 'auto'"
+            )
         if self.sharing:
             moves = (tuple(map(int, np.argsort(each))) for each in self.sharing.elements)
             elements = [Symmetry("", sites) for sites in moves]
@@ -144,9 +189,15 @@ class TensorLayout:
     def _of_type(self, dtype: str) -> Self:
         """The same state for a theta of another type."""
 
+    @abstractmethod
+    def _with(self, **changed: Any) -> Self:
+        """The same state made with other arguments."""
+
     @property
     def n_params(self) -> int:
         """Number of entries of theta."""
+        if self.even:
+            return self.even.n_params
         return self.shared.n_params if self.shared else sum(map(prod, self.shapes))
 
     @property
@@ -158,6 +209,9 @@ class TensorLayout:
         Quantum 7, 033035 (2026)).  A bond that alone joins k sites to the others, as in a chain,
         cannot be filled beyond d^k.
         """
+        if self.even:  # X keeps even and odd states apart
+            gauges = ((self.D + 1) // 2) ** 2 + (self.D // 2) ** 2 - 1
+            return self.even.n_idle + self.lattice.n_sites + len(self.embedding.bonds) * gauges
         sizes, places = dict.fromkeys(self.embedding.bonds, self.D), self.embedding.places
         in_bulk = {places[site] for site in self.shared.in_bulk} if self.shared else set()
         for bond, k in sides(self.embedding).items():
@@ -184,6 +238,7 @@ class TensorLayout:
         """Class, D, the bonds where they are not open, and what is shared; for a file."""
         more: dict[str, Any] = {"bonds": self.bonds} if self.rings else {}
         more |= {"sharing": self.sharing.told()} if self.sharing else {}
+        more |= {"fermions": asdict(self.fermions)} if self.fermions else {}
         return {"ansatz": type(self).__name__, "D": self.D, **more}
 
     def rebuild(self) -> dict[str, Any]:
@@ -192,6 +247,7 @@ class TensorLayout:
             "D": self.D, "dtype": self.dtype.name, "bonds": self.bonds,
             "scheme": scheme_in_file(self.scheme) if self.scheme_given else None,
             "sharing": self.sharing and self.sharing.told(),
+            "fermions": self.fermions and asdict(self.fermions),
         }  # fmt: skip
 
     def tensors(self, theta: Array) -> list[Array]:
@@ -206,8 +262,8 @@ class TensorLayout:
                 f"{self.lattice.shape} has ({self.n_params},); was it made for another D or "
                 "lattice, or by a VMC, which may share tensors (take vmc.ansatz)?"
             )
-        if self.shared:
-            return self.shared.tensors(theta)
+        if self.shared or self.even:
+            return (self.shared or self.even).tensors(theta)
         xp = array_namespace(theta)
         tensors, begin = [], 0
         for shape in self.shapes:
@@ -243,6 +299,8 @@ class TensorLayout:
             parts.append(padded)
         if self.shared:
             return self.shared.free_entries(parts)
+        if self.even:
+            return self.even.flatten(parts)
         return xp.concat([xp.reshape(part, (-1,)) for part in parts])
 
     def to_quimb(self, theta: Array) -> Any:
@@ -253,9 +311,9 @@ class TensorLayout:
         Raises:
             ValueError: periodic bonds.
         """
-        if self.rings:
+        if self.rings or self.even:
             raise ValueError(
-                "PEPS.to_quimb: periodic bonds are not handed to quimb; psi(s) of "
+                "PEPS.to_quimb: fermions and periodic bonds are not handed to quimb; psi(s) of "
                 "peps.tensors(theta) can be compared, legs (d, up, left, down, right)"
             )
         tensors = [to_host(tensor) for tensor in self.tensors(theta)]
@@ -289,6 +347,11 @@ def jacobian_of(
     ]
     if layout.shared:
         return DenseJacobian(layout.shared.derivatives(slices, configs))
+    if layout.even and layout.variants:
+        found, parities = layout.embedding, layout.variants.parities(configs)
+        above = layout.variants.above(found.on_grid(configs), found.shape[1])
+        above = found.off_grid(xp.reshape(above, (configs.shape[0], -1)))
+        slices = layout.even.derivatives(slices, parities, above)
     return SliceJacobian(slices, configs, layout.local_dim)
 
 

@@ -12,10 +12,11 @@ from typing import Any
 
 from tnvmc.ansatz.generic import replacement_ratios
 from tnvmc.ansatz.metropolis import Chains, MoveCounts, PlainSweep, Proposals, SiteMove, metropolis
+from tnvmc.ansatz.peps.fermions import odd_patches
 from tnvmc.ansatz.peps.layout import TensorLayout, jacobian_of
 from tnvmc.ansatz.peps.pairs import Environments, pair_ratios, pairs_by_source
 from tnvmc.ansatz.peps.row_pass import LatestTheta, RowBoundaries, RowPass, Views, strip_engine
-from tnvmc.ansatz.peps.strip_engine import StripReport, StripState
+from tnvmc.ansatz.peps.strip_engine import StripReport, StripState, with_signs
 from tnvmc.ansatz.peps.windows import Plan, Routes, routes
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, SweepInfo, Targets, Walkers
 from tnvmc.backend.namespace import array_namespace
@@ -34,22 +35,22 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for (B, N): boundaries from both sides, closed at the middle row."""
-        engine, configs = self._views(theta).rows, self.embedding.on_grid(configs)
-        layers = engine.layers
+        views = self._views(theta)
+        layers, chosen = views.rows.layers, views.placed(configs)
         middle = layers.n_rows // 2
         above: BoundaryMPS | None = None
         below: BoundaryMPS | None = None
         for row in range(middle):
-            above = layers.absorb(above, row, configs, "down")
+            above = layers.absorb(above, row, chosen, "down")
         for row in range(layers.n_rows - 1, middle, -1):
-            below = layers.absorb(below, row, configs, "up")
-        return layers.with_scale(engine.close(StripState(middle, 1, configs, above, below)))
+            below = layers.absorb(below, row, chosen, "up")
+        return layers.with_scale(views.rows.close(StripState(middle, 1, chosen, above, below)))
 
     def start(self, theta: Array, configs: Array) -> Walkers:
         """Walkers with the boundaries below every row.  Cost: one absorption per row."""
         views = self._views(theta)
         ready = RowBoundaries.made(views, configs, by_columns=False)
-        strip = StripState(0, 1, self.embedding.on_grid(configs), None, ready.ahead[0])
+        strip = StripState(0, 1, views.placed(configs), None, ready.ahead[0])
         amplitude = views.rows.close(strip)
         return Walkers(configs, views.rows.layers.with_scale(amplitude), ready)
 
@@ -84,7 +85,7 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
             for strip in walk.strips(plan):
                 chains = walk.engine.sample(strip, plan[strip.first, strip.n_rows], proposals)
                 walk.configs, walk.closed = chains.configs, chains.amplitude
-                amplitude = walk.engine.layers.with_scale(chains.amplitude)
+                amplitude = walk.engine.layers.with_scale(strip.signed(chains))
             ready, configs = walk.boundaries(), walk.sites()
         if not chosen.far:
             return Walkers(configs, amplitude, ready), counts.info()
@@ -115,6 +116,8 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
             if ready.by_columns != by_columns:
                 ready = RowBoundaries.made(ready.views, configs, by_columns)
             plan = chosen.columns if by_columns else chosen.rows
+            if ready.references:  # boundaries below are right up to signs alone
+                ready = RowBoundaries.made(ready.views, configs, by_columns)
             walk = RowPass(ready, configs)
             reports = _reports(walk, plan, replacements, jacobian and not by_columns)
             for report in reports.values():
@@ -153,15 +156,18 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
             theta,
             lambda own: Views(
                 tensors := found.filled(self.tensors(own)), found, scheme,
-                strip_engine(tensors, found.shape, scheme, self.rings),
+                strip_engine(tensors, found.shape, scheme, self.rings, self.variants),
             ),
         )  # fmt: skip
 
     def _routes(self, targets: Targets) -> Routes:
-        return routes(tuple(targets), self.embedding, self.D)
+        apart = odd_patches(targets, self.fermions.odd) if self.fermions else frozenset()
+        return routes(tuple(targets), self.embedding, self.D, apart)
 
     def _pairs(self, replacements: Targets) -> dict[Patch, Patch]:
         """Patches that are served by sources, by their places."""
+        if self.even:  # of fermions a source would turn signs in all rows that it is carried over
+            return {}
         placed = {self.embedding.placed(patch): patch for patch in replacements}
         chosen = pairs_by_source(tuple(placed), self.lattice.shape[1], self.D, self.rings)
         return {places: placed[places] for places in chosen}
@@ -200,7 +206,8 @@ def _reports(
     for strip in walk.strips(wanted):
         key = strip.first, strip.n_rows
         with_jacobian = jacobian and strip.n_rows == 1
-        reports[key] = walk.engine.measure(strip, wanted[key], replacements, with_jacobian)
+        report = walk.engine.measure(strip, wanted[key], replacements, with_jacobian)
+        reports[key] = with_signs(strip, report, wanted[key], replacements)
         walk.closed = reports[key].amplitude
     return reports
 

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from tnvmc.ansatz.peps.fermions import Reference, StripVariants, Variants
 from tnvmc.ansatz.peps.strip_engine import ArrayStrips, Layers, RingStrips, StripEngine, StripState
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.backend.namespace import array_namespace
@@ -47,8 +48,20 @@ class Views:
 
     @cached_property
     def _columns(self) -> StripEngine:
-        shape = self.embedding.shape
-        return strip_engine(_transposed(self.tensors, shape), shape[::-1], self.scheme)
+        shape, variants = self.embedding.shape, self.variants(True)
+        turned = _transposed(self.tensors, shape)
+        return strip_engine(turned, shape[::-1], self.scheme, variants=variants)
+
+    def variants(self, by_columns: bool) -> Variants | None:
+        """Which tensors fermions choose; None for spins."""
+        odd = self.rows.layers.odd
+        return Variants(odd, by_columns) if odd else None
+
+    def placed(self, configs: Array) -> Array:
+        """Which tensor each place has (B, places) at configurations (B, N) of the sites."""
+        configs, variants = self.embedding.on_grid(configs), self.variants(False)
+        n_cols = self.embedding.shape[1]
+        return configs if variants is None else variants.of_network(configs, n_cols)
 
     def engine(self, by_columns: bool) -> StripEngine:
         """One of the two, made once for all threads."""
@@ -59,13 +72,18 @@ class Views:
 
 
 def strip_engine(
-    tensors: Sequence[Array], shape: tuple[int, int], scheme: Scheme, rings: bool = False
+    tensors: Sequence[Array],
+    shape: tuple[int, int],
+    scheme: Scheme,
+    rings: bool = False,
+    variants: Variants | None = None,
 ) -> StripEngine:
     """Lay out the tensors of a theta, for compiled kernels where there are any for them.
 
     Cost: copies of theta, and for `SRC` one pass of absorption each way for one walker.
     """
-    layers = Layers.build(tensors, shape, scheme)
+    layers = Layers.build(variants.of_tensors(tensors) if variants else tensors, shape, scheme)
+    layers = replace(layers, odd=variants.odd) if variants else layers
     cut_once = None  # at which chi, where that is in one sweep
     if isinstance(scheme, SRC):
         cut_once = scheme.chi if scheme.sweeps == 1 else None
@@ -119,6 +137,9 @@ class RowBoundaries:
     by_columns: bool
     direction: str  #: "down" or "up": the way the coming pass absorbs rows
     ahead: tuple[BoundaryMPS | None, ...]  #: per row, on the far side of it
+    references: tuple[Reference | None, ...] = ()
+    """Of fermions after moves in a pass that went up: what the boundary below each row was made
+    at."""
 
     @classmethod
     def made(cls, views: Views, configs: Array, by_columns: bool) -> RowBoundaries:
@@ -139,7 +160,12 @@ class RowPass:
         self._begun = begun
         self.engine = begun.views.engine(begun.by_columns)
         self.configs = begun.views.embedding.on_grid(configs, begun.by_columns)
-        self._behind: list[BoundaryMPS | None] = [None] * self.engine.layers.n_rows
+        n_rows = self.engine.layers.n_rows
+        self._behind: list[BoundaryMPS | None] = [None] * n_rows
+        self._variants, self._begun_at = begun.views.variants(begun.by_columns), self.configs
+        self._references: list[Reference | None] = [*begun.references] or [None] * n_rows
+        if self._by_twists and begun.direction == "down" and not begun.references:
+            self._references[:-1] = [Reference(self._above(row)) for row in range(1, n_rows)]
         self.closed: LogAmplitude | None = None  #: psi (B,), closed at the row that is visited
 
     def strips(self, wanted: Container[tuple[int, int]]) -> Iterator[StripState]:
@@ -156,16 +182,42 @@ class RowPass:
                     below = ahead[last] if down else self._behind[last]
                     at_edge = self._behind[row] is None  # to absorb this row costs less there
                     way, closed = (direction, None) if at_edge else (_OTHER[direction], self.closed)
-                    yield StripState(first, n_rows, self.configs, above, below, way, closed)
+                    yield StripState(
+                        first, n_rows, self.configs, above, below, way, closed,
+                        self._of_strip(first, n_rows, self._references[last]),
+                    )  # fmt: skip
             if following is not None:
-                self._behind[following] = layers.absorb(
-                    self._behind[row], row, self.configs, direction
-                )
+                variants = self._of_strip(row, 1, None if down else self._references[row])
+                chosen = self.configs if variants is None else variants.at(self.configs)
+                self._behind[following] = layers.absorb(self._behind[row], row, chosen, direction)
+                if variants and self._by_twists and not down:
+                    sign = variants.sign(self.configs)
+                    self._references[following] = Reference(self._above(row), sign)
+
+    @property
+    def _by_twists(self) -> bool:
+        return self._variants is not None and not self._begun.by_columns
+
+    def _of_strip(
+        self, first: int, n_rows: int, reference: Reference | None
+    ) -> StripVariants | None:
+        if self._variants is None:
+            return None
+        n_cols = self.engine.layers.n_cols
+        return StripVariants(self._variants, n_cols, first, n_rows, reference)
+
+    def _above(self, row: int) -> Array:
+        """Parities (B, n_cols) of the particles above a row."""
+        assert self._variants is not None
+        return self._variants.above(self.configs, self.engine.layers.n_cols)[:, row, :]
 
     def boundaries(self) -> RowBoundaries:
         """What the next pass, in the other direction, begins with; after the last row."""
-        direction = _OTHER[self._begun.direction]
-        return replace(self._begun, direction=direction, ahead=tuple(self._behind))
+        direction, moved = _OTHER[self._begun.direction], self.configs is not self._begun_at
+        late = self._by_twists and moved and direction == "down"
+        references = tuple(self._references) if late else ()
+        ahead = tuple(self._behind)
+        return replace(self._begun, direction=direction, ahead=ahead, references=references)
 
     def sites(self) -> Array:
         """The present configurations (B, N) in the order of the sites."""

@@ -30,6 +30,7 @@ from tnvmc.backend.namespace import to_host
 from tnvmc.contraction.schemes import SRC, Scheme, default_chi
 from tnvmc.lattice.embedding import Bonds
 from tnvmc.lattice.lattice import Lattice
+from tnvmc.operators.fermions import Fermions
 from tnvmc.operators.term import Operator
 from tnvmc.storage.hdf5 import StateFileError, attribute, opened, parameters_in
 
@@ -60,6 +61,8 @@ class PEPS(RowContraction):
             The state has the symmetry then, whatever the parameters are, and a fraction of the
             parameters.  None: none are.  "auto": none here, and those of `default_sharing` in a
             `VMC`, as in a file, if it starts by itself and finds a ground state: see `vmc.ansatz`.
+        fermions: "auto": those of the Hamiltonian that it is given to; `operator.fermions`, or None
+            for spins.  They take open bonds, D = 2 and more, and share no tensors.
 
     theta is the concatenation over sites of tensors (d, up, left, down, right), legs at the edge
     having size 1.  It does not hold a norm: psi is not normalised.
@@ -70,7 +73,8 @@ class PEPS(RowContraction):
     """
 
     tempered = True
-    exact_draws = False  # but from |psi|^2 with the double layer truncated
+    exact_draws: bool | None
+    """False: from |psi|^2 with the double layer truncated; None of fermions: no draws."""
 
     def __init__(
         self,
@@ -81,14 +85,16 @@ class PEPS(RowContraction):
         local_dim: int = 2,
         bonds: Bonds = "open",
         sharing: Sharing | Literal["auto"] | None = "auto",
+        fermions: Fermions | Literal["auto"] | None = "auto",
     ) -> None:
         if hasattr(dtype, "absorb"):
             raise TypeError(f"PEPS: dtype is {shortly(dtype)}; write scheme={dtype!r}")
-        super().__init__(lattice, D, dtype, local_dim, bonds, sharing)
+        super().__init__(lattice, D, dtype, local_dim, bonds, sharing, fermions)
         if scheme is not None and (isinstance(scheme, type) or not isinstance(scheme, Scheme)):
             raise ValueError(f"PEPS: scheme must be a scheme, as SRC(chi=8), got {shortly(scheme)}")
         self.scheme: Scheme = SRC(default_chi(self.D)) if scheme is None else scheme
         self.scheme_given = scheme is not None
+        self.exact_draws = None if self.fermions else False
         self._latest = LatestTheta()
         self.starts = KINDS_OF_SHARED if self.shared else KINDS
 
@@ -113,7 +119,7 @@ class PEPS(RowContraction):
 
     def shared_for(self, operator: Operator | None) -> PEPS:
         """The same state with what it shares by default for a Hamiltonian; None: nothing."""
-        if operator is None or operator.lattice != self.lattice:
+        if operator is None or operator.lattice != self.lattice or self.fermions:
             return self._with(sharing=None)
         return self._with(sharing=default_sharing(operator, self.D, self.bonds))
 
@@ -122,6 +128,7 @@ class PEPS(RowContraction):
             "dtype": None if self.follows else self.dtype.name,
             "scheme": self.scheme if self.scheme_given else None,
             "sharing": "auto" if self.sharing_follows else self.sharing,
+            "fermions": "auto" if self.fermions_follow else self.fermions,
         }
         return PEPS(
             self.lattice, self.D, local_dim=self.local_dim, bonds=self.bonds, **same | changed
@@ -165,7 +172,8 @@ class PEPS(RowContraction):
             scheme = scheme_of(attribute(file, "scheme"))
         D, local_dim, bonds = identity["D"], identity["local_dim"], identity.get("bonds", "open")
         dtype = theta.dtype.name
-        peps = cls(lattice, D, dtype, scheme, local_dim, bonds, sharing_in(identity))
+        fermions = identity.get("fermions") and Fermions.of(identity["fermions"])
+        peps = cls(lattice, D, dtype, scheme, local_dim, bonds, sharing_in(identity), fermions)
         if theta.shape != (peps.n_params,):
             raise StateFileError(
                 f"{path}: damaged: {theta.size} parameters, but D={peps.D} on "
@@ -208,12 +216,15 @@ class PEPS(RowContraction):
         """
         kind = kind or self.starts[0]
         check_start(self, kind)
-        if self.follows and self.dtype.kind != "c" and operator.is_complex:
+        as_complex = self.follows and self.dtype.kind != "c" and operator.is_complex
+        if as_complex or (self.fermions_follow and operator.fermions):
             return self.for_operator(operator).initial(operator, seed, kind)
         return initial(self, operator, seed, kind)
 
     def drawer(self, theta: Array, chi: int | None = None, chi_mpo: int | None = None) -> Drawer:
         """What draws of one theta share: the double layer, contracted; by default with chi = D
         and chi_mpo = 2 D, for which weights on Heisenberg 8x8 are even to 1 % (D = 4)."""
+        if self.fermions:
+            raise ValueError("PEPS.drawer: there are no direct draws of fermions; take a Sampler")
         tensors, chi_mpo = open_rows(self, theta), chi_mpo or 2 * self.D
         return Drawer.build(tensors, self.embedding, chi or self.D, chi_mpo)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -25,6 +25,7 @@ from tnvmc.ansatz.metropolis import (
     movable,
     replaced,
 )
+from tnvmc.ansatz.peps.fermions import StripVariants
 from tnvmc.ansatz.peps.windows import Window
 from tnvmc.ansatz.protocol import LogAmplitude, Targets
 from tnvmc.backend.namespace import array_namespace
@@ -52,11 +53,12 @@ class Layers:
     log_scales: list[float]
     scheme: Scheme
     sketches: dict[str, list[Sketch | None]]
+    odd: tuple[int, ...] = ()  #: parities of local states of fermions, whose tables hold variants
 
     @property
     def local_dim(self) -> int:
         """Local dimension d."""
-        return int(self.tables["down"].shapes[0][0])
+        return len(self.odd) or int(self.tables["down"].shapes[0][0])
 
     @classmethod
     def build(cls, tensors: Sequence[Array], shape: tuple[int, int], scheme: Scheme) -> Layers:
@@ -118,6 +120,19 @@ class StripState:
     below: BoundaryMPS | None
     way: str = "down"  #: of two rows, which one may be absorbed: the upper one "down", or "up"
     closed: LogAmplitude | None = None  #: psi (B,), closed at the other row, where it is known
+    variants: StripVariants | None = None  #: of fermions
+
+    def chosen(self, configs: Array, walkers: Array | None = None) -> Array:
+        """Which tensor of its table each place of the strip has, at configurations (n, places)."""
+        return configs if self.variants is None else self.variants.at(configs, walkers)
+
+    def signed(self, chains: Chains) -> LogAmplitude:
+        """psi (B,) of walkers that have moved, with the overall sign of fermions."""
+        if self.variants is None:
+            return chains.amplitude
+        psi, xp = chains.amplitude, array_namespace(chains.configs)
+        sign = xp.astype(self.variants.sign(chains.configs), psi.phase.dtype)
+        return LogAmplitude(psi.phase * sign, psi.log_abs)
 
 
 @dataclass(frozen=True)
@@ -127,6 +142,22 @@ class StripReport:
     amplitude: LogAmplitude
     ratios: Ratios
     log_derivatives: list[Array]  #: per column (B, up, left, down, right); empty if not asked for
+
+
+def with_signs(
+    strip: StripState, report: StripReport, windows: Sequence[Window], replacements: Targets
+) -> StripReport:
+    """The same report with the signs of fermions that a closure does not see."""
+    if strip.variants is None:
+        return report
+    ratios = dict(report.ratios)
+    for window in windows:
+        table = replacements[window.asked]
+        signs = strip.variants.signs_of_ratios(strip.configs, window.patch, table)
+        if signs is not None:
+            values = ratios[window.asked]
+            ratios[window.asked] = values * array_namespace(values).astype(signs, values.dtype)
+    return replace(report, ratios=ratios)
 
 
 class StripEngine(Protocol):
@@ -180,7 +211,7 @@ class ArrayStrips:
             visited = window.column
             while len(lefts) <= window.column:
                 column = len(lefts) - 1
-                sites = self._sites(strip, column, chains.configs)
+                sites = self._sites(strip, column, strip.chosen(chains.configs))
                 lefts.append(network.advance(lefts[-1], column, sites))
             sides = lefts[window.column], right[window.column + window.width]
             return self._closed(strip, network, window, sides, trial, walkers)
@@ -195,10 +226,10 @@ class ArrayStrips:
         network = self._network(strip)
         right, left = network.right_environments(), network.edge()
         report = StripReport(LogAmplitude(*closure(left, right[0])), {}, [])
-        every_column = network.n_cols - 1 if jacobian else -1
+        every_column, chosen = network.n_cols - 1 if jacobian else -1, strip.chosen(strip.configs)
         last = max([every_column, *(window.column for window in windows)])
         for column in range(last + 1):
-            sites = self._sites(strip, column, strip.configs)
+            sites = self._sites(strip, column, chosen)
             if jacobian:
                 environment = network.site_environment(left, right[column + 1], column)
                 report.log_derivatives.append(_log_derivative(environment, sites[0]))
@@ -215,12 +246,12 @@ class ArrayStrips:
         return report
 
     def _network(self, strip: StripState) -> Strip:
-        rows = range(strip.first, strip.first + strip.n_rows)
-        sites = [self.layers.row(row, strip.configs, "down").leftward for row in rows]
+        rows, chosen = range(strip.first, strip.first + strip.n_rows), strip.chosen(strip.configs)
+        sites = [self.layers.row(row, chosen, "down").leftward for row in rows]
         return Strip(strip.above, sites, strip.below)
 
     def _sites(self, strip: StripState, column: int, configs: Array) -> list[Array]:
-        """Sites of one column at configurations (n, places), rightward."""
+        """Sites of one column at what is chosen (n, places), rightward."""
         layers, rows = self.layers, range(strip.first, strip.first + strip.n_rows)
         places = [row * layers.n_cols + column for row in rows]
         return [layers.site("down", "right", place, configs[:, place]) for place in places]
@@ -236,6 +267,7 @@ class ArrayStrips:
     ) -> LogAmplitude:
         """Close a window at configurations (n, places) of the walkers (n,), None for all."""
         left, right = sides if walkers is None else (side.take(walkers) for side in sides)
+        trial = strip.chosen(trial, walkers)
         for column in range(window.column, window.column + window.width):
             sites = self._sites(strip, column, trial)
             left = network.advance(left, column, sites, walkers)

@@ -46,8 +46,12 @@ class Routes:
 
 
 @lru_cache(maxsize=64)
-def routes(patches: tuple[Patch, ...], found: Embedding, D: int) -> Routes:
+def routes(
+    patches: tuple[Patch, ...], found: Embedding, D: int, apart: frozenset[Patch] = frozenset()
+) -> Routes:
     """Sort patches of sites into windows of the rows, windows of the columns, and far ones.
+
+    Those that are to be `apart` are far ones.
 
     Rows alone serve everything that fits into two of them.  Where every patch lies in one row or
     in one column, both views take turns from D = 4 on: two more absorptions of the whole network,
@@ -55,17 +59,18 @@ def routes(patches: tuple[Patch, ...], found: Embedding, D: int) -> Routes:
     D = 8, chi = 16 takes a third of the time, at D = 6, chi = 12 two thirds, at D = 4 as much).
     Where the rows are rings there is no view of the columns.
     """
-    numbered, n_cols = tuple(enumerate(patches)), found.shape[1]
-    placed = [found.placed(patch) for patch in patches]
+    numbered, n_cols = [pair for pair in enumerate(patches) if pair[1] not in apart], found.shape[1]
+    placed = [found.placed(patch) for _, patch in numbered]
+    others = tuple(pair for pair in enumerate(patches) if pair[1] in apart)
     shared = [len({place // n_cols for place in patch}) > 1 for patch in placed]
     upright = [len({place % n_cols for place in patch}) == 1 for patch in placed]
     by_columns = [a and b for a, b in zip(shared, upright, strict=True)]
     if not found.rings and D >= _D_OF_COLUMNS and by_columns == shared and any(shared):
         rows = [pair for pair, turned in zip(numbered, by_columns, strict=True) if not turned]
         columns = [pair for pair, turned in zip(numbered, by_columns, strict=True) if turned]
-        return Routes(_plan(rows, found, False)[0], _plan(columns, found, True)[0], ())
+        return Routes(_plan(rows, found, False)[0], _plan(columns, found, True)[0], others)
     plan, far = _plan(numbered, found, False)
-    return Routes(plan, {}, far)
+    return Routes(plan, {}, far + others)
 
 
 def turned(patch: Patch, shape: tuple[int, int]) -> Patch:

@@ -282,15 +282,8 @@ def split(value, log):
 def state_of(config, sites, n_sites, local_dim):
     state = 0
     for i in range(n_sites):
-        state = state * local_dim + config[sites[i]]
+        state = state * local_dim + config[sites[i]] % local_dim
     return state
-
-
-@helper
-def put(config, sites, n_sites, state, local_dim):
-    for i in range(n_sites - 1, -1, -1):
-        config[sites[i]] = state % local_dim
-        state //= local_dim
 
 
 @helper

@@ -30,7 +30,6 @@ from tnvmc.backend.host.columns import (
     least_cut,
     opened,
     overlap,
-    put,
     reorder,
     rescale,
     room_of_row,
@@ -66,6 +65,8 @@ class Strip(NamedTuple):
     first: int  #: site at its upper left
     n_rows: int
     local_dim: int
+    n_tensors: int  #: of a site: one for each local state, or variants of fermions
+    odd: np.ndarray  #: parities of local states of fermions, whose configurations hold variants
     rescaled: int  #: columns between rescalings
     tables: np.ndarray
     above: np.ndarray
@@ -149,7 +150,7 @@ def sample(strip, configs, moves, draws, result):
                 more = _absorb(place, legs, rescaled, here, there, scratch, done)
                 left_logs[done + 1] = left_logs[done] + more
                 done += 1
-            put(config, sites, window[N_SITES], target, d)
+            put(strip, config, window, sites, target)
             env, of_env = shifted(work, lefts[column]), left_logs[column]
             for c in range(column, end):
                 there = shifted(work, trials[c + 1])
@@ -168,7 +169,7 @@ def sample(strip, configs, moves, draws, result):
                     lefts[c], trials[c] = trials[c], lefts[c]
                     left_logs[c] = trial_logs[c]
             else:
-                put(config, sites, window[N_SITES], state, d)
+                put(strip, config, window, sites, state)
         result.phase[w], result.log_abs[w] = phase, log
     keep(memory)
 
@@ -215,13 +216,13 @@ def measure(strip, configs, moves, result):
                     target = moves.targets[window[TARGETS] + state * n_choices + pick]
                     if target < 0:
                         continue
-                    put(config, sites, window[N_SITES], target, d)
+                    put(strip, config, window, sites, target)
                     env, of_env = left, left_logs[column]
                     for c in range(column, end):
                         there = shifted(work, trials[c + 1])
                         of_env += _absorb(place, legs, rescaled, env, there, scratch, c)
                         env = there
-                    put(config, sites, window[N_SITES], state, d)
+                    put(strip, config, window, sites, state)
                     beyond = carried * size_of(shifted(legs, (end - 1) * N_LEGS), False)
                     value = overlap(env, shifted(work, rights[end]), beyond)
                     trial_phase, trial_log = split(value, of_env + right_logs[end])
@@ -237,6 +238,29 @@ def measure(strip, configs, moves, result):
 
 
 @helper
+def put(strip, config, window, sites, state):
+    """Put a local state into a window; of fermions later places of it take other variants."""
+    d, n_cols = strip.local_dim, strip.legs.shape[0]
+    last = strip.first + (strip.n_rows - 1) * n_cols
+    for i in range(window[N_SITES] - 1, -1, -1):
+        site, after = sites[i], state % d
+        before = config[site] % d
+        config[site] += after - before
+        state //= d
+        if strip.odd.size > 0 and strip.odd[before] != strip.odd[after]:
+            for c in range((site - strip.first) % n_cols + 1, window[END]):
+                turn_flag(config, last + c, d)
+            if site < last:
+                turn_flag(config, site + n_cols, 2 * d)
+
+
+@helper
+def turn_flag(config, place, value):
+    """Add the value of a binary digit of a variant, or take it away."""
+    config[place] += value if (config[place] // value) % 2 == 0 else -value
+
+
+@helper
 def scratch_in(memory, rooms):
     return pointer(memory, rooms[0]), pointer(memory, rooms[1]), pointer(memory, rooms[2])
 
@@ -246,7 +270,7 @@ def placed(strip, configs, i, w):
     """Pointers to spins i of both rows, to tables either way, and to boundaries of walker w."""
     n_cols = strip.legs.shape[0]
     for site in range(strip.first, strip.first + strip.n_rows * n_cols):
-        if configs[i, site] < 0 or configs[i, site] >= strip.local_dim:
+        if configs[i, site] < 0 or configs[i, site] >= strip.n_tensors:
             raise IndexError("a spin is no local state")  # nothing outside of the tables is read
     upper = i * configs.shape[1] + strip.first
     lower = upper + n_cols if strip.n_rows == 2 else upper

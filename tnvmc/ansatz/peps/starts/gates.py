@@ -69,7 +69,7 @@ def plan_gates(operator: Operator, bonds: Bonds = "open") -> GatePlan:
         path = _path(own, found)
         if len(own) == 1:
             fields[own[0]] += matrix
-        elif path is None:
+        elif path is None or (operator.fermions and len(path[0]) > 1):
             far.append(replace(term, sites=own))
         else:
             legs, sites = path

@@ -23,16 +23,12 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.ansatz.peps.starts.even_form import EvenVidalPEPS
 from tnvmc.ansatz.peps.starts.gates import Batch, GatePlan, exponential, mean_fields, plan_gates
 from tnvmc.ansatz.peps.starts.tensors import pattern_vectors, start_vectors
-from tnvmc.ansatz.peps.starts.vidal_form import (
-    VidalPEPS,
-    equilibrate,
-    update_neighbours,
-    update_path,
-)
+from tnvmc.ansatz.peps.starts.vidal_form import VidalPEPS, equilibrate
 from tnvmc.backend.arguments import whole
-from tnvmc.lattice.embedding import Bonds, embedding
+from tnvmc.lattice.embedding import Bonds, Embedding, embedding
 from tnvmc.operators.spin import spin_matrices
 from tnvmc.operators.term import Operator
 
@@ -99,10 +95,9 @@ def simple_update(
     """
     D, seed = whole("simple update", "D", D), whole("simple update", "seed", seed, 0)
     max_steps = whole("simple update", "max_steps", max_steps, 0)
-    vectors, name = start_vectors(operator, seed)
-    plan = _plan(operator, bonds, name)
     found = embedding(operator.lattice, bonds)
-    state = VidalPEPS.product(found, vectors, D, operator.is_complex)
+    state, name = _start(operator, found, D, seed)
+    plan = _plan(operator, bonds, name)
     sector = (operator.magnetisation or 0) if operator.conserves_magnetisation else None
     n_steps, change = 0, np.inf
     for step_time in TAU:
@@ -113,7 +108,7 @@ def simple_update(
             weights, densities = state.weights.copy(), state.densities()
             _step(state, plan.pairs, gates, site_gates)
             if sector is not None:
-                state.turn_to_magnetisation(sector)
+                state.turn_to_sector(operator, sector)
             moved = (
                 np.abs(state.weights - weights).max(),
                 np.abs(state.densities() - densities).max(),
@@ -155,6 +150,14 @@ def evolved(
     return state.to_peps()
 
 
+def _start(operator: Operator, found: Embedding, D: int, seed: int) -> tuple[VidalPEPS, str]:
+    """The product state that the evolution begins with, and its name."""
+    if operator.fermions:
+        return EvenVidalPEPS.start(operator, found, D, seed), "occupied sites"
+    vectors, name = start_vectors(operator, seed)
+    return VidalPEPS.product(found, vectors, D, operator.is_complex), name
+
+
 def _plan(operator: Operator, bonds: Bonds, start: str) -> GatePlan:
     """The gates, with less coupling of the ordered component, where that is known to help."""
     plan = plan_gates(operator, bonds)
@@ -175,8 +178,7 @@ def _step(
     _apply_on_sites(state, site_gates)
     forth = list(zip(pairs, gates, strict=True))
     for batch, gate in forth + forth[::-1]:
-        update = update_neighbours if len(batch.legs) == 1 else update_path
-        update(state, batch, gate)
+        state.update(batch, gate)
     _apply_on_sites(state, site_gates)
 
 

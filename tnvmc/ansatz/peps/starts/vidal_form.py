@@ -23,10 +23,11 @@ import numpy as np
 
 from tnvmc.ansatz.peps.starts.gates import Batch, idle_gates
 from tnvmc.lattice.embedding import DOWN, LEFT, RIGHT, Embedding
+from tnvmc.operators.term import Operator
 
 Array = Any
 
-_ABSENT = 1e-10  # weight, relative to the largest of the bond, below which a state is dropped
+ABSENT = 1e-10  # weight, relative to the largest of the bond, below which a state is dropped
 
 _TURNED, _LARGEST_TURN = 1e-6, 5.0  # 2 Sz of a site that is left; exponent of a half spin's factor
 
@@ -111,7 +112,7 @@ class VidalPEPS:
 
         Rows of padding are left out where they would make q larger, as at corners.
         """
-        x = self.tensors[sites].transpose(_axes(legs))
+        x = self.tensors[sites].transpose(order_of_axes(legs))
         kept = x.shape[5 - len(legs) :]
         around = self.surroundings(sites, legs)
         x = x.reshape(*around.shape, -1) * around[:, :, None]
@@ -131,8 +132,12 @@ class VidalPEPS:
         """Put Q R back, scaled to largest entry 1."""
         sizes = [self.tensors.shape[leg + 2] for leg in _others(legs)]
         x = (q @ r.reshape(*r.shape[:2], -1)).reshape(-1, *sizes, *r.shape[2:])
-        x = x.transpose(np.argsort(_axes(legs)))
+        x = x.transpose(np.argsort(order_of_axes(legs)))
         self.tensors[sites] = x / np.abs(x).max(axis=(1, 2, 3, 4, 5), keepdims=True)
+
+    def update(self, batch: Batch, gates: Array) -> None:
+        """Apply gates (K, d^2, d^2) in place."""
+        (update_neighbours if len(batch.legs) == 1 else update_path)(self, batch, gates)
 
     def densities(self) -> Array:
         """Give one-site density matrices (n_places, d, d) with the weights for an environment."""
@@ -142,7 +147,7 @@ class VidalPEPS:
         density = x @ x.conj().swapaxes(1, 2)
         return density / np.trace(density, axis1=1, axis2=2)[:, None, None]
 
-    def turn_to_magnetisation(self, magnetisation: int) -> None:
+    def turn_to_sector(self, operator: Operator, magnetisation: int) -> None:
         """Multiply all sites by exp(c Sz), for the mean 2 Sz of `densities` to be as given."""
         sites = list(self.found.places)
         shares = np.diagonal(self.densities()[sites], axis1=1, axis2=2).real
@@ -175,8 +180,8 @@ class VidalPEPS:
                 bond = self.bond_at[place, leg]
                 root = np.sqrt(self.weights[bond, : tensor.shape[leg + 1]])
                 tensor = np.moveaxis(np.moveaxis(tensor, leg + 1, -1) * root, -1, leg + 1)
-                if bond == -1:
-                    tensor = tensor.take([0], axis=leg + 1)
+                if not self.found.joins(place, leg):  # one state is used
+                    tensor = tensor.take([np.argmax(self.weights[bond])], axis=leg + 1)
             tensors.append(tensor / np.linalg.norm(tensor))
         return tensors
 
@@ -185,7 +190,7 @@ def _others(legs: Sequence[int]) -> list[int]:
     return [leg for leg in range(4) if leg not in legs]
 
 
-def _axes(legs: Sequence[int]) -> list[int]:
+def order_of_axes(legs: Sequence[int]) -> list[int]:
     """Order of the axes of stacked tensors: other legs, spin, `legs`."""
     return [0, *(leg + 2 for leg in _others(legs)), 1, *(leg + 2 for leg in legs)]
 
@@ -200,7 +205,7 @@ def update_neighbours(state: VidalPEPS, batch: Batch, gates: Array) -> None:
     pair = np.einsum(
         "kasi,kbti->kabst", r_a * _on_last_axis(state.weights[bond], 4), r_b, optimize=True
     )
-    pair = _gated(pair, gates)  # k a b s t
+    pair = gated(pair, gates)  # k a b s t
     left, weights, right = _cut_svd(pair.transpose(0, 1, 3, 2, 4), 2, state.weights.shape[1])
     state.join(a, legs_a, q_a, left)
     state.join(b, legs_b, q_b, np.moveaxis(right, 1, -1))
@@ -220,7 +225,7 @@ def update_path(state: VidalPEPS, batch: Batch, gates: Array) -> None:
     r_a = r_a * _on_last_axis(state.weights[bond_am], 4)
     r_b = r_b * _on_last_axis(state.weights[bond_mb], 4)
     three = np.einsum("kasi,kcuij,kbtj->kacubst", r_a, r_m, r_b, optimize=True)
-    three = _gated(three, gates).transpose(0, 1, 5, 2, 3, 4, 6)  # k a s c u b t
+    three = gated(three, gates).transpose(0, 1, 5, 2, 3, 4, 6)  # k a s c u b t
     left, weights_am, rest = _cut_svd(three, 2, D)
     rest = rest * weights_am.reshape(-1, D, 1, 1, 1, 1)  # k i c u b t
     middle, weights_mb, right = _cut_svd(rest, 3, D)  # k i c u j
@@ -237,7 +242,7 @@ def _on_last_axis(weights: Array, ndim: int) -> Array:
     return weights.reshape(len(weights), *[1] * (ndim - 2), -1)
 
 
-def _gated(x: Array, gates: Array) -> Array:
+def gated(x: Array, gates: Array) -> Array:
     """Apply gates (K, d^2, d^2) to the last two axes."""
     flat = x.reshape(len(x), -1, gates.shape[1])
     return (flat @ gates.swapaxes(1, 2)).reshape(x.shape)
@@ -250,7 +255,7 @@ def _cut_svd(x: Array, n_left: int, D: int) -> tuple[Array, Array, Array]:
     """
     n_batch, rows, columns = len(x), x.shape[1 : 1 + n_left], x.shape[1 + n_left :]
     u, s, v = np.linalg.svd(x.reshape(n_batch, int(np.prod(rows)), -1), full_matrices=False)
-    kept = np.where(s[:, :D] > _ABSENT * s[:, :1], s[:, :D], 0.0)
+    kept = np.where(s[:, :D] > ABSENT * s[:, :1], s[:, :D], 0.0)
     k, present = kept.shape[1], kept > 0
     left = np.zeros((*u.shape[:2], D), u.dtype)
     right = np.zeros((n_batch, D, v.shape[2]), v.dtype)
