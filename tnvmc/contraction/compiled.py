@@ -78,7 +78,8 @@ def absorbing(
     legs, bonds, shapes = _row_plan(own, begins, *of_above, below.shapes, chi)
     given = Strip(
         legs, row.first, 1, own[0][0], own[0][0], np.zeros(0, np.int8), NORMALISE_EVERY,
-        tables.numbers, above, below.numbers.ravel(), (step, 0), np.empty(n_walkers, above.real.dtype),
+        tables.numbers, above, below.numbers.ravel(), (step, 0),
+        np.empty(n_walkers, above.real.dtype),
     )  # fmt: skip
     return given, bonds, shapes
 
@@ -144,9 +145,11 @@ def strip_of(
     for boundary in around:
         if boundary is not None:
             log_scale += boundary.log_scale
+    n_tensors = shapes[0][0][0]
     return Strip(
         _legs(shapes, begins, above[2:], below[2:]), sites.start, len(rows),
-        len(odd) or shapes[0][0][0], shapes[0][0][0], np.array(odd, np.int8), NORMALISE_EVERY, tables.numbers, above[0], below[0], (above[1], below[1]), log_scale,
+        len(odd) or n_tensors, n_tensors, np.array(odd, np.int8), NORMALISE_EVERY,
+        tables.numbers, above[0], below[0], (above[1], below[1]), log_scale,
     )  # fmt: skip
 
 

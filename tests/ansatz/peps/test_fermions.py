@@ -24,7 +24,7 @@ def brute_force(peps: PEPS, theta: np.ndarray, config: np.ndarray) -> complex:
 
     The line of a particle at (r, c) crosses the bond from (r', c) to (r', c + 1) for all r' > r.
     """
-    n_rows, n_cols = peps.lattice.shape
+    n_cols = peps.lattice.shape[1]
     odd, operands = np.array(peps.fermions.odd), []
     for place, tensor in enumerate(peps.tensors(theta)):
         row, column = divmod(place, n_cols)

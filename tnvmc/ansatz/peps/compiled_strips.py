@@ -54,7 +54,7 @@ class CompiledStrips:
         result = kernels.Sampled(amplitude.phase, amplitude.log_abs, *counts)
         kernels.sample(given, configs, self._windows(windows, moves), draws, result)
         proposals.counts.add_counts(*counts)
-        configs = configs % given.local_dim if self.layers.odd else configs
+        configs = configs % given.local_dim if self.layers.variants else configs
         return Chains(configs.astype(strip.configs.dtype, copy=False), amplitude)
 
     def measure(
@@ -91,7 +91,8 @@ class CompiledStrips:
         n_cols, around = self.layers.n_cols, (strip.above, strip.below)
         places = range(strip.first * n_cols, (strip.first + strip.n_rows) * n_cols)
         tables, n_walkers = self.layers.tables["down"], strip.configs.shape[0]
-        return strip_of(tables, places, n_cols, around, n_walkers, self.layers.odd)
+        odd = self.layers.variants.odd if self.layers.variants else ()
+        return strip_of(tables, places, n_cols, around, n_walkers, odd)
 
     def _windows(self, windows: Sequence[Window], tables: Targets) -> Any:
         """Windows and their tables as kernels take them."""

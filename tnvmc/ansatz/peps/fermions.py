@@ -34,8 +34,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tnvmc.ansatz.metropolis import local_states
+from tnvmc.ansatz.peps.windows import Window
+from tnvmc.ansatz.protocol import LogAmplitude, Targets
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.lattice.lattice import Patch
+from tnvmc.operators.fermions import Fermions
 
 Array = Any
 
@@ -46,6 +49,12 @@ def leg_parities(shape: Sequence[int]) -> list[np.ndarray]:
         (np.arange(size) % 2).reshape([-1 if axis == leg else 1 for axis in range(4)])
         for leg, size in enumerate(shape)
     ]
+
+
+def fermions_in(identity: Mapping[str, Any]) -> Fermions | None:
+    """Read from what a file says of a state which fermions it is of; None for spins."""
+    told = identity.get("fermions")
+    return told and Fermions(tuple(told["odd"]), tuple(map(tuple, told["numbers"])))
 
 
 def odd_patches(targets: Mapping[Patch, Array], odd: tuple[int, ...]) -> frozenset[Patch]:
@@ -84,7 +93,8 @@ class EvenEntries:
         """For each site and parity of the spin the entries of a slice: (2, n), -1 for none."""
         found = []
         for site, (_, *legs) in enumerate(self.shapes):
-            parity = (sum(leg_parities(legs)) % 2).ravel()
+            parity = np.sum(np.meshgrid(*(np.arange(n) for n in legs), indexing="ij"), axis=0) % 2
+            parity = parity.ravel()
             every = np.arange(parity.size)
             own = [every, every] if site == 0 else [np.flatnonzero(parity == p) for p in (0, 1)]
             width = max(map(len, own))
@@ -171,6 +181,11 @@ class Variants:
     odd: tuple[int, ...]
     by_columns: bool
 
+    @property
+    def of_columns(self) -> Variants:
+        """Those of the view by columns."""
+        return Variants(self.odd, True)
+
     def of_tensors(self, tensors: Sequence[Array]) -> list[Array]:
         """Tensors (variants, up, left, down, right) from those (d, ...) of all places."""
         found = []
@@ -251,6 +266,11 @@ class StripVariants:
         found[:, begin:end] = configs[:, begin:end] + xp.astype(flat, configs.dtype)
         return found
 
+    def psi(self, closed: LogAmplitude, configs: Array) -> LogAmplitude:
+        """psi (B,) from a closure with these variants."""
+        sign = array_namespace(configs).astype(self.sign(configs), closed.phase.dtype)
+        return LogAmplitude(closed.phase * sign, closed.log_abs)
+
     def sign(self, configs: Array) -> Array:
         """The overall sign (B,) by which a closure with these variants differs from psi."""
         if self.reference is None:
@@ -258,7 +278,23 @@ class StripVariants:
         twisted = self._twist(configs) * self._below(configs)
         return self.reference.sign * (1 - 2 * (array_namespace(configs).sum(twisted, axis=1) % 2))
 
-    def signs_of_ratios(self, configs: Array, patch: Patch, table: Array) -> Array | None:
+    def signed(
+        self,
+        ratios: Mapping[Patch, Array],
+        configs: Array,
+        windows: Sequence[Window],
+        replacements: Targets,
+    ) -> dict[Patch, Array]:
+        """Ratios psi'/psi (B, R) from those of closures, by the patches that were asked for."""
+        found = dict(ratios)
+        for window in windows:
+            values, table = found[window.asked], replacements[window.asked]
+            signs = self._signs_of_ratios(configs, window.patch, table)
+            if signs is not None:
+                found[window.asked] = values * array_namespace(values).astype(signs, values.dtype)
+        return found
+
+    def _signs_of_ratios(self, configs: Array, patch: Patch, table: Array) -> Array | None:
         """The same for psi'/psi of a patch and its replacements `table` (d^k, R): (B, R); None: 1.
 
         Configurations are those at which the boundaries were made.

@@ -88,7 +88,6 @@ class TensorLayout:
         local_dim: int = 2,
         bonds: Bonds = "open",
         sharing: Sharing | Literal["auto"] | None = "auto",
-        fermions: Fermions | Literal["auto"] | None = "auto",
     ) -> None:
         if isinstance(D, Lattice):
             raise TypeError("PEPS: the lattice comes first; write PEPS(lattice, D)")
@@ -107,20 +106,26 @@ class TensorLayout:
         self.follows = dtype is None  #: whether the dtype is left to the Hamiltonian
         self.sharing_follows = sharing == "auto"  #: whether sharing is left to the Hamiltonian
         self.sharing = None if self.sharing_follows else _checked(sharing, lattice, local_dim)
-        self.fermions_follow = fermions == "auto"  #: whether they are left to the Hamiltonian
-        self.fermions = None if self.fermions_follow else self._checked_fermions(fermions)
-        self.even = self.fermions and EvenEntries(tuple(self.shapes), self.fermions.odd)
-        """Which entries of fermions are parameters; None for spins."""
         self.shared: SharedTensors | None = None
         """Which entries are one parameter; None where all are free."""
         if self.sharing:
             self.shared = SharedTensors(self.sharing, self.embedding, self.shapes)
             self.n_unshared = sum(map(prod, self.shapes))
 
-    def _checked_fermions(self, fermions: Any) -> Fermions | None:
-        if fermions is None:
-            return None
-        if not isinstance(fermions, Fermions):
+    def hold_fermions(self, fermions: Fermions | Literal["auto"] | None) -> None:
+        """Take even tensors alone; "auto" leaves it to the Hamiltonian, and takes all until then.
+
+        Raises:
+            ValueError: fermions with another number of local states; with D = 1, periodic bonds or
+                shared tensors.
+        """
+        self.fermions_follow = fermions == "auto"
+        self.fermions: Fermions | None = None
+        self.even: EvenEntries | None = None
+        self.variants: Variants | None = None
+        if fermions is None or fermions == "auto":
+            return
+        if not hasattr(fermions, "odd"):
             raise refuse("PEPS", "fermions", fermions, "those of a Hamiltonian, or None")
         if len(fermions.odd) != self.local_dim:
             raise ValueError(
@@ -134,12 +139,8 @@ class TensorLayout:
                 "each bond, D = 2 at least, and signs that follow open rows and no symmetry. Take "
                 "bonds = 'open', sharing = None"
             )
-        return fermions
-
-    @property
-    def variants(self) -> Variants | None:
-        """Which tensors fermions choose, by rows; None for spins."""
-        return Variants(self.fermions.odd, False) if self.fermions else None
+        self.fermions, self.variants = fermions, Variants(fermions.odd, False)
+        self.even = EvenEntries(tuple(self.shapes), fermions.odd)
 
     def __repr__(self) -> str:
         lattice = self.lattice
@@ -262,8 +263,10 @@ class TensorLayout:
                 f"{self.lattice.shape} has ({self.n_params},); was it made for another D or "
                 "lattice, or by a VMC, which may share tensors (take vmc.ansatz)?"
             )
-        if self.shared or self.even:
-            return (self.shared or self.even).tensors(theta)
+        if self.even:
+            return self.even.tensors(theta)
+        if self.shared:
+            return self.shared.tensors(theta)
         xp = array_namespace(theta)
         tensors, begin = [], 0
         for shape in self.shapes:

@@ -7,6 +7,7 @@ cheaper, pairs of sites by sources, and full contractions for what fits none.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,7 @@ from tnvmc.ansatz.peps.fermions import odd_patches
 from tnvmc.ansatz.peps.layout import TensorLayout, jacobian_of
 from tnvmc.ansatz.peps.pairs import Environments, pair_ratios, pairs_by_source
 from tnvmc.ansatz.peps.row_pass import LatestTheta, RowBoundaries, RowPass, Views, strip_engine
-from tnvmc.ansatz.peps.strip_engine import StripReport, StripState, with_signs
+from tnvmc.ansatz.peps.strip_engine import StripReport, StripState
 from tnvmc.ansatz.peps.windows import Plan, Routes, routes
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot, SweepInfo, Targets, Walkers
 from tnvmc.backend.namespace import array_namespace
@@ -85,7 +86,10 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
             for strip in walk.strips(plan):
                 chains = walk.engine.sample(strip, plan[strip.first, strip.n_rows], proposals)
                 walk.configs, walk.closed = chains.configs, chains.amplitude
-                amplitude = walk.engine.layers.with_scale(strip.signed(chains))
+                closed = chains.amplitude
+                if strip.variants:
+                    closed = strip.variants.psi(closed, chains.configs)
+                amplitude = walk.engine.layers.with_scale(closed)
             ready, configs = walk.boundaries(), walk.sites()
         if not chosen.far:
             return Walkers(configs, amplitude, ready), counts.info()
@@ -207,7 +211,10 @@ def _reports(
         key = strip.first, strip.n_rows
         with_jacobian = jacobian and strip.n_rows == 1
         report = walk.engine.measure(strip, wanted[key], replacements, with_jacobian)
-        reports[key] = with_signs(strip, report, wanted[key], replacements)
+        if strip.variants:
+            signed = strip.variants.signed(report.ratios, walk.configs, wanted[key], replacements)
+            report = replace(report, ratios=signed)
+        reports[key] = report
         walk.closed = reports[key].amplitude
     return reports
 

@@ -48,18 +48,13 @@ class Views:
 
     @cached_property
     def _columns(self) -> StripEngine:
-        shape, variants = self.embedding.shape, self.variants(True)
-        turned = _transposed(self.tensors, shape)
+        shape, variants = self.embedding.shape, self.rows.layers.variants
+        turned, variants = _transposed(self.tensors, shape), variants and variants.of_columns
         return strip_engine(turned, shape[::-1], self.scheme, variants=variants)
-
-    def variants(self, by_columns: bool) -> Variants | None:
-        """Which tensors fermions choose; None for spins."""
-        odd = self.rows.layers.odd
-        return Variants(odd, by_columns) if odd else None
 
     def placed(self, configs: Array) -> Array:
         """Which tensor each place has (B, places) at configurations (B, N) of the sites."""
-        configs, variants = self.embedding.on_grid(configs), self.variants(False)
+        configs, variants = self.embedding.on_grid(configs), self.rows.layers.variants
         n_cols = self.embedding.shape[1]
         return configs if variants is None else variants.of_network(configs, n_cols)
 
@@ -83,7 +78,7 @@ def strip_engine(
     Cost: copies of theta, and for `SRC` one pass of absorption each way for one walker.
     """
     layers = Layers.build(variants.of_tensors(tensors) if variants else tensors, shape, scheme)
-    layers = replace(layers, odd=variants.odd) if variants else layers
+    layers = replace(layers, variants=variants) if variants else layers
     cut_once = None  # at which chi, where that is in one sweep
     if isinstance(scheme, SRC):
         cut_once = scheme.chi if scheme.sweeps == 1 else None
@@ -162,7 +157,8 @@ class RowPass:
         self.configs = begun.views.embedding.on_grid(configs, begun.by_columns)
         n_rows = self.engine.layers.n_rows
         self._behind: list[BoundaryMPS | None] = [None] * n_rows
-        self._variants, self._begun_at = begun.views.variants(begun.by_columns), self.configs
+        self._variants, self._begun_at = self.engine.layers.variants, self.configs
+        self._by_twists = self._variants is not None and not begun.by_columns
         self._references: list[Reference | None] = [*begun.references] or [None] * n_rows
         if self._by_twists and begun.direction == "down" and not begun.references:
             self._references[:-1] = [Reference(self._above(row)) for row in range(1, n_rows)]
@@ -184,25 +180,20 @@ class RowPass:
                     way, closed = (direction, None) if at_edge else (_OTHER[direction], self.closed)
                     yield StripState(
                         first, n_rows, self.configs, above, below, way, closed,
-                        self._of_strip(first, n_rows, self._references[last]),
+                        self._of_strip(first, n_rows, self._references[last])
+                        if self._variants else None,
                     )  # fmt: skip
             if following is not None:
-                variants = self._of_strip(row, 1, None if down else self._references[row])
-                chosen = self.configs if variants is None else variants.at(self.configs)
+                reference = None if down else self._references[row]
+                variants = self._of_strip(row, 1, reference) if self._variants else None
+                chosen = variants.at(self.configs) if variants else self.configs
                 self._behind[following] = layers.absorb(self._behind[row], row, chosen, direction)
                 if variants and self._by_twists and not down:
                     sign = variants.sign(self.configs)
                     self._references[following] = Reference(self._above(row), sign)
 
-    @property
-    def _by_twists(self) -> bool:
-        return self._variants is not None and not self._begun.by_columns
-
-    def _of_strip(
-        self, first: int, n_rows: int, reference: Reference | None
-    ) -> StripVariants | None:
-        if self._variants is None:
-            return None
+    def _of_strip(self, first: int, n_rows: int, reference: Reference | None) -> StripVariants:
+        assert self._variants is not None
         n_cols = self.engine.layers.n_cols
         return StripVariants(self._variants, n_cols, first, n_rows, reference)
 

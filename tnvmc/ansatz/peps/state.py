@@ -17,6 +17,7 @@ import numpy as np
 
 from tnvmc.ansatz.files import lattice_in, scheme_in_file, scheme_of, write_state
 from tnvmc.ansatz.peps.draws import Drawer
+from tnvmc.ansatz.peps.fermions import fermions_in
 from tnvmc.ansatz.peps.layout import open_rows
 from tnvmc.ansatz.peps.row_contraction import RowContraction
 from tnvmc.ansatz.peps.row_pass import LatestTheta
@@ -89,7 +90,8 @@ class PEPS(RowContraction):
     ) -> None:
         if hasattr(dtype, "absorb"):
             raise TypeError(f"PEPS: dtype is {shortly(dtype)}; write scheme={dtype!r}")
-        super().__init__(lattice, D, dtype, local_dim, bonds, sharing, fermions)
+        super().__init__(lattice, D, dtype, local_dim, bonds, sharing)
+        self.hold_fermions(fermions)
         if scheme is not None and (isinstance(scheme, type) or not isinstance(scheme, Scheme)):
             raise ValueError(f"PEPS: scheme must be a scheme, as SRC(chi=8), got {shortly(scheme)}")
         self.scheme: Scheme = SRC(default_chi(self.D)) if scheme is None else scheme
@@ -172,8 +174,8 @@ class PEPS(RowContraction):
             scheme = scheme_of(attribute(file, "scheme"))
         D, local_dim, bonds = identity["D"], identity["local_dim"], identity.get("bonds", "open")
         dtype = theta.dtype.name
-        fermions = identity.get("fermions") and Fermions.of(identity["fermions"])
-        peps = cls(lattice, D, dtype, scheme, local_dim, bonds, sharing_in(identity), fermions)
+        shared = sharing_in(identity), fermions_in(identity)
+        peps = cls(lattice, D, dtype, scheme, local_dim, bonds, *shared)
         if theta.shape != (peps.n_params,):
             raise StateFileError(
                 f"{path}: damaged: {theta.size} parameters, but D={peps.D} on "

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -25,7 +25,7 @@ from tnvmc.ansatz.metropolis import (
     movable,
     replaced,
 )
-from tnvmc.ansatz.peps.fermions import StripVariants
+from tnvmc.ansatz.peps.fermions import StripVariants, Variants
 from tnvmc.ansatz.peps.windows import Window
 from tnvmc.ansatz.protocol import LogAmplitude, Targets
 from tnvmc.backend.namespace import array_namespace
@@ -53,12 +53,13 @@ class Layers:
     log_scales: list[float]
     scheme: Scheme
     sketches: dict[str, list[Sketch | None]]
-    odd: tuple[int, ...] = ()  #: parities of local states of fermions, whose tables hold variants
+    variants: Variants | None = None  #: that the tables of fermions hold
 
     @property
     def local_dim(self) -> int:
         """Local dimension d."""
-        return len(self.odd) or int(self.tables["down"].shapes[0][0])
+        n_tensors = int(self.tables["down"].shapes[0][0])
+        return len(self.variants.odd) if self.variants else n_tensors
 
     @classmethod
     def build(cls, tensors: Sequence[Array], shape: tuple[int, int], scheme: Scheme) -> Layers:
@@ -126,14 +127,6 @@ class StripState:
         """Which tensor of its table each place of the strip has, at configurations (n, places)."""
         return configs if self.variants is None else self.variants.at(configs, walkers)
 
-    def signed(self, chains: Chains) -> LogAmplitude:
-        """psi (B,) of walkers that have moved, with the overall sign of fermions."""
-        if self.variants is None:
-            return chains.amplitude
-        psi, xp = chains.amplitude, array_namespace(chains.configs)
-        sign = xp.astype(self.variants.sign(chains.configs), psi.phase.dtype)
-        return LogAmplitude(psi.phase * sign, psi.log_abs)
-
 
 @dataclass(frozen=True)
 class StripReport:
@@ -142,22 +135,6 @@ class StripReport:
     amplitude: LogAmplitude
     ratios: Ratios
     log_derivatives: list[Array]  #: per column (B, up, left, down, right); empty if not asked for
-
-
-def with_signs(
-    strip: StripState, report: StripReport, windows: Sequence[Window], replacements: Targets
-) -> StripReport:
-    """The same report with the signs of fermions that a closure does not see."""
-    if strip.variants is None:
-        return report
-    ratios = dict(report.ratios)
-    for window in windows:
-        table = replacements[window.asked]
-        signs = strip.variants.signs_of_ratios(strip.configs, window.patch, table)
-        if signs is not None:
-            values = ratios[window.asked]
-            ratios[window.asked] = values * array_namespace(values).astype(signs, values.dtype)
-    return replace(report, ratios=ratios)
 
 
 class StripEngine(Protocol):

@@ -287,6 +287,32 @@ def state_of(config, sites, n_sites, local_dim):
 
 
 @helper
+def put(strip, config, sites, n_sites, end, state):
+    """Put a local state into a window that ends before column `end`.
+
+    Where a site of fermions changes its parity, later places of the window take other variants.
+    """
+    d, n_cols = strip.local_dim, strip.legs.shape[0]
+    last = strip.first + (strip.n_rows - 1) * n_cols
+    for i in range(n_sites - 1, -1, -1):
+        site, after = sites[i], state % d
+        before = config[site] % d
+        config[site] += after - before
+        state //= d
+        if strip.odd.size > 0 and strip.odd[before] != strip.odd[after]:
+            for c in range((site - strip.first) % n_cols + 1, end):
+                turn_flag(config, last + c, d)
+            if site < last:
+                turn_flag(config, site + n_cols, 2 * d)
+
+
+@helper
+def turn_flag(config, place, value):
+    """Add the value of a binary digit of a variant, or take it away."""
+    config[place] += value if (config[place] // value) % 2 == 0 else -value
+
+
+@helper
 def acceptance(new_log, old_log, power, cap):
     """The probability to accept a move; a logarithm is -inf where psi vanishes."""
     if old_log == -np.inf:

@@ -30,6 +30,7 @@ from tnvmc.backend.host.columns import (
     least_cut,
     opened,
     overlap,
+    put,
     reorder,
     rescale,
     room_of_row,
@@ -150,7 +151,7 @@ def sample(strip, configs, moves, draws, result):
                 more = _absorb(place, legs, rescaled, here, there, scratch, done)
                 left_logs[done + 1] = left_logs[done] + more
                 done += 1
-            put(strip, config, window, sites, target)
+            put(strip, config, sites, window[N_SITES], end, target)
             env, of_env = shifted(work, lefts[column]), left_logs[column]
             for c in range(column, end):
                 there = shifted(work, trials[c + 1])
@@ -169,7 +170,7 @@ def sample(strip, configs, moves, draws, result):
                     lefts[c], trials[c] = trials[c], lefts[c]
                     left_logs[c] = trial_logs[c]
             else:
-                put(strip, config, window, sites, state)
+                put(strip, config, sites, window[N_SITES], end, state)
         result.phase[w], result.log_abs[w] = phase, log
     keep(memory)
 
@@ -216,13 +217,13 @@ def measure(strip, configs, moves, result):
                     target = moves.targets[window[TARGETS] + state * n_choices + pick]
                     if target < 0:
                         continue
-                    put(strip, config, window, sites, target)
+                    put(strip, config, sites, window[N_SITES], end, target)
                     env, of_env = left, left_logs[column]
                     for c in range(column, end):
                         there = shifted(work, trials[c + 1])
                         of_env += _absorb(place, legs, rescaled, env, there, scratch, c)
                         env = there
-                    put(strip, config, window, sites, state)
+                    put(strip, config, sites, window[N_SITES], end, state)
                     beyond = carried * size_of(shifted(legs, (end - 1) * N_LEGS), False)
                     value = overlap(env, shifted(work, rights[end]), beyond)
                     trial_phase, trial_log = split(value, of_env + right_logs[end])
@@ -235,29 +236,6 @@ def measure(strip, configs, moves, result):
                 more = _absorb(place, legs, rescaled, left, there, scratch, column)
                 left_logs[column + 1] = left_logs[column] + more
     keep(memory)
-
-
-@helper
-def put(strip, config, window, sites, state):
-    """Put a local state into a window; of fermions later places of it take other variants."""
-    d, n_cols = strip.local_dim, strip.legs.shape[0]
-    last = strip.first + (strip.n_rows - 1) * n_cols
-    for i in range(window[N_SITES] - 1, -1, -1):
-        site, after = sites[i], state % d
-        before = config[site] % d
-        config[site] += after - before
-        state //= d
-        if strip.odd.size > 0 and strip.odd[before] != strip.odd[after]:
-            for c in range((site - strip.first) % n_cols + 1, window[END]):
-                turn_flag(config, last + c, d)
-            if site < last:
-                turn_flag(config, site + n_cols, 2 * d)
-
-
-@helper
-def turn_flag(config, place, value):
-    """Add the value of a binary digit of a variant, or take it away."""
-    config[place] += value if (config[place] // value) % 2 == 0 else -value
 
 
 @helper

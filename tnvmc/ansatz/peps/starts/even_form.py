@@ -115,10 +115,10 @@ class EvenVidalPEPS(VidalPEPS):
 
     def turn_to_sector(self, operator: Operator, magnetisation: int) -> None:
         """Multiply all sites by exp(sum_k c_k n_k), for the mean numbers of particles as given."""
-        fermions, sites = operator.fermions, list(self.found.places)
-        assert fermions is not None
-        counts = np.array(fermions.numbers, float)
-        for k, n in enumerate(fermions.particles(magnetisation, len(sites))):
+        strings, sites = operator.strings, list(self.found.places)
+        assert strings is not None
+        counts = np.array(strings.fermions.numbers, float)
+        for k, n in enumerate(strings.particles(magnetisation)):
             shares = np.diagonal(self.densities()[sites], axis1=1, axis2=2).real
 
             def excess(c: float, k: int = k, n: int = n, shares: Array = shares) -> float:
@@ -137,12 +137,13 @@ def occupied(operator: Operator) -> np.ndarray:
 
     Sites that a Hubbard repulsion would fill twice come last.
     """
-    fermions, lattice = operator.fermions, operator.lattice
-    assert fermions is not None
+    strings, lattice = operator.strings, operator.lattice
+    assert strings is not None
+    fermions = strings.fermions
     rows, columns = np.divmod(np.array(lattice.places), lattice.n_cols)
     order = np.lexsort((np.array(lattice.places), (rows + columns) % 2))
     filled = np.zeros((len(fermions.numbers), lattice.n_sites), int)
-    wanted = fermions.particles(operator.magnetisation or 0, lattice.n_sites)
+    wanted = strings.particles(operator.magnetisation or 0)
     for k, n in enumerate(wanted):
         filled[k, order[:: 1 if k == 0 else -1][:n]] = 1
     states = {tuple(column): s for s, column in enumerate(zip(*fermions.numbers, strict=True))}
