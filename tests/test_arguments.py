@@ -23,7 +23,6 @@ from tnvmc import (
     DirectSampler,
     Enumerate,
     Exact,
-    Exponential,
     GradientDescent,
     History,
     Jastrow,
@@ -108,7 +107,7 @@ WHOLE: list[tuple[Callable[..., Any], str, int | None, bool]] = [
     (partial(Jastrow, CHAIN), "local_dim", 2, False),
     *((scheme, "chi", 1, False) for scheme in (SRC, ZipUp)),
     (partial(SRC, 4), "seed", 0, False),
-    *((partial(of, **STEPS_OF_A_SCHEDULE), "steps", 1, False) for of in (Exponential, Cosine)),
+    (partial(Cosine, **STEPS_OF_A_SCHEDULE), "steps", 1, False),
     (StopOnPlateau, "window", 2, False),
     *((partial(measure_observables, RUN), name, 1, True) for name in ("n_samples", "chi")),
     (partial(measure_observables, RUN), "pair_samples", 0, True),
@@ -144,12 +143,8 @@ NUMBERS: list[tuple[Callable[..., Any], str, tuple[float, ...], bool]] = [
     *((Adam, name, (-0.1, 1.0), False) for name in ("beta1", "beta2")),
     (Adam, "epsilon", (0.0, -1.0), False),
     (Eigen, "cutoff", (-0.1, 1.0), False),
-    *(
-        (partial(of, end=0.01, steps=5), "start", (0.0, -1.0), False)
-        for of in (Exponential, Cosine)
-    ),
+    (partial(Cosine, end=0.01, steps=5), "start", (0.0, -1.0), False),
     (partial(Cosine, 0.5, steps=5), "end", (-1.0,), False),
-    (partial(Exponential, 0.5, steps=5), "end", (0.0, -1.0), False),
     (partial(heisenberg, LATTICE), "J", (), False),
     *((partial(xxz, LATTICE), name, (), False) for name in ("J", "Jz")),
     *((partial(j1j2, LATTICE), name, (), False) for name in ("J1", "J2")),

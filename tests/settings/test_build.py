@@ -170,8 +170,6 @@ def test_optimizers(overrides: list[str], rule: object) -> None:
     [
         (["learning_rate=0.1", "schedule=constant"], [0.1] * 5),
         (["schedule=cosine"], [0.1, 0.0868, 0.055, 0.0232, 0.01]),
-        (["learning_rate=0.16", "schedule=exponential", "final_learning_rate=0.01"],
-         [0.16, 0.08, 0.04, 0.02, 0.01]),
         (["learning_rate=0.1", "schedule=cosine", "final_learning_rate=0.02"],
          [0.1, 0.0883, 0.06, 0.0317, 0.02]),
     ],

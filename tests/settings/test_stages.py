@@ -10,7 +10,7 @@ import tomli_w
 
 from tests.settings.complaints import told
 from tnvmc.jacobian.covariance import MOST_PARAMETERS
-from tnvmc.optimize.schedules import Exponential
+from tnvmc.optimize.schedules import Cosine
 from tnvmc.series.machine import COMPARISON
 from tnvmc.settings.build import build_ansatz, build_schedule
 from tnvmc.settings.config import Settings, build_operator
@@ -37,14 +37,14 @@ def test_what_a_stage_leaves_out_comes_from_the_sections() -> None:
         {"D": 4, "chi": 9, "n_samples": 64, "plateau": 8},
         ansatz={"D": 2, "sharing": False},
         sampler={"n_samples": 128},
-        optimizer={"steps": 20, "diag_shift": 0.05, "schedule": "exponential"},
+        optimizer={"steps": 20, "diag_shift": 0.05, "schedule": "cosine"},
     )
     first, second = stages_of(completed)
     assert (first.D, first.settings.contraction.chi) == (2, 4)
     assert first.settings.sampler.n_samples == 128
     assert first.settings.optimizer.learning_rate == 0.3
     rates = [build_schedule(each.settings.optimizer) for each in (first, second)]
-    assert rates == [Exponential(0.3, 0.03, 7), Exponential(0.1, 0.01, 20)]
+    assert rates == [Cosine(0.3, 0.03, 7), Cosine(0.1, 0.01, 20)]
     assert first.noise == 0
     assert (second.D, second.settings.contraction.chi) == (4, 9)
     assert (second.noise, second.evolve) == (NOISE, EVOLVE)

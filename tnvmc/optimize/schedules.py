@@ -16,25 +16,6 @@ Schedule = Callable[[int], float]
 
 
 @dataclass(frozen=True)
-class Exponential:
-    """From `start` to `end` by the same factor at each of `steps` steps; `end` from then on."""
-
-    start: float
-    end: float
-    steps: int
-
-    def __post_init__(self) -> None:
-        positive("Exponential", "start", self.start)
-        positive("Exponential", "end", self.end)
-        whole("Exponential", "steps", self.steps)
-
-    def __call__(self, step: int) -> float:
-        """Value at a step."""
-        fall: float = (self.end / self.start) ** _progress(step, self.steps)
-        return self.start * fall
-
-
-@dataclass(frozen=True)
 class Cosine:
     """From `start` to `end` along half a cosine over `steps` steps; `end` from then on."""
 
@@ -49,7 +30,8 @@ class Cosine:
 
     def __call__(self, step: int) -> float:
         """Value at a step."""
-        share = 0.5 * (1.0 + math.cos(math.pi * _progress(step, self.steps)))
+        progress = min(1.0, step / max(1, self.steps - 1))
+        share = 0.5 * (1.0 + math.cos(math.pi * progress))
         return self.end + (self.start - self.end) * share
 
 
@@ -68,8 +50,3 @@ class Rates:
         if not callable(self.given):
             return self.given
         return real("VMC", f"learning_rate({step})", self.given(step), 0.0)
-
-
-def _progress(step: int, steps: int) -> float:
-    """0 at the first of `steps` steps, 1 at the last one and later."""
-    return min(1.0, step / max(1, steps - 1))

@@ -22,9 +22,9 @@ from tnvmc.lattice.permutations import SymmetryGroup, checkerboard
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.symmetry import check_characters, odd_elements, symmetry_group
 from tnvmc.operators.term import Operator
-from tnvmc.optimize import schedules
 from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
 from tnvmc.optimize.rule import Rule
+from tnvmc.optimize.schedules import Cosine, Schedule
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import in_sector, sector_of
@@ -200,7 +200,7 @@ def build_optimizer(settings: Any) -> Rule:
 
 def build_schedule(
     settings: OptimizerSettings, first_step: int = 0
-) -> schedules.Schedule | float | Literal["auto"]:
+) -> Schedule | float | Literal["auto"]:
     """Make the learning rate: a number, a function of steps from `first_step` on, or "auto"."""
     rate, steps = settings.learning_rate, max(1, settings.steps)
     if rate is None or rate == "auto":
@@ -208,8 +208,7 @@ def build_schedule(
     final = settings.final_learning_rate or rate / 10
     if settings.schedule == "constant":
         return rate
-    falling = schedules.Exponential if settings.schedule == "exponential" else schedules.Cosine
-    schedule = falling(rate, final, steps)
+    schedule = Cosine(rate, final, steps)
     return (lambda step: schedule(step - first_step)) if first_step else schedule
 
 

@@ -29,7 +29,7 @@ class _Optimizer(Section):
     step; then the better of the last parameters and their mean over the steps is measured (lower
     energy; lower variance where the energies agree), or those of the start if their energy is
     clearly lower. Default: "auto"; 0.1 with a schedule or a final rate."""
-    schedule: Literal["constant", "exponential", "cosine"] | None = None
+    schedule: Literal["constant", "cosine"] | None = None
     """How the learning rate falls to `final_learning_rate`. Default: `cosine` if the learning rate
     is a number; none with "auto"."""
     final_learning_rate: PositiveNumber | None = None

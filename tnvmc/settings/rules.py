@@ -144,7 +144,7 @@ def _of_rates(settings: Settings) -> Iterator[Rule]:
         yield schedule is not None, "optimizer.schedule", FOLLOWS, schedule
         yield final is not None, "optimizer.final_learning_rate", FOLLOWS
     else:
-        why = "goes with schedule 'exponential' or 'cosine' only"
+        why = "goes with schedule 'cosine' only"
         constant = final is not None and schedule == "constant"
         yield constant, "optimizer.final_learning_rate", why
     why = "does not go with [[sector]]: make a file for each sector"
