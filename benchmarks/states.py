@@ -31,7 +31,7 @@ def heisenberg_state(L: int, D: int, dtype: str = "float64") -> tuple[PEPS, np.n
     if path.exists():
         theta = np.load(path)
     else:
-        tensors, _ = simple_update(heisenberg(square(L, L)), D, seed=0)
+        tensors = simple_update(heisenberg(square(L, L)), D, seed=0)
         theta = peps.flatten(tensors)
         path.parent.mkdir(parents=True, exist_ok=True)
         np.save(path, theta)

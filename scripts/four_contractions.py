@@ -135,7 +135,7 @@ def measure(
     bounds = Bounds(options.limit, options.memory)
     print(f"{'L':>3}  {'method':<42}{'seconds':>10}{'error':>10}  relative to")
     for L in options.sizes:
-        tensors, _ = simple_update(heisenberg(square(L, L)), options.D, seed=options.seed)
+        tensors = simple_update(heisenberg(square(L, L)), options.D, seed=options.seed)
         configs = random_configs(L, options.configs, options.seed)
         for row in [
             *norms(tensors, L, chi_mpo, bounds, rows, stops),

@@ -10,7 +10,8 @@ import pytest
 from tnvmc import sharing
 from tnvmc.ansatz.initial import initial_parameters
 from tnvmc.ansatz.mps import PeriodicMPS
-from tnvmc.ansatz.peps.starts.other_sizes import cut_to, grown
+from tnvmc.ansatz.peps.starts.other_sizes import cut_to
+from tnvmc.ansatz.peps.starts.tensors import grow
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import ProductState
 from tnvmc.contraction.schemes import Exact
@@ -83,13 +84,13 @@ def test_going_on_from_a_checkpoint(tmp_path: Path, D: int) -> None:
 def test_what_a_checkpoint_of_larger_D_does_not_need_is_cut(tmp_path: Path) -> None:
     small, large = (peps(D) for D in (2, 3))
     theta = initial_parameters(small, OPERATOR)
-    wide = grown(small.tensors(theta), large, OPERATOR, noise=0.0)
+    wide = large.flatten(grow(small.tensors(theta), large.embedding, large.D, noise=0))
     VMC(OPERATOR, large, Enumerate(), theta=wide).save(tmp_path / "c.h5")
     found = initial_parameters(small, OPERATOR, 1, str(tmp_path / "c.h5"))
     assert energy(small, found) == pytest.approx(energy(small, theta), abs=1e-10)
     middle = peps(2)
     single = initial_parameters(peps(1), OPERATOR)
-    wide = grown(peps(1).tensors(single), large, OPERATOR, noise=0.0)
+    wide = large.flatten(grow(peps(1).tensors(single), large.embedding, large.D, noise=0))
     found, lost = cut_to(large.tensors(wide), middle, seed=3)
     assert lost == 0
     assert np.count_nonzero(found) == found.size  # what is zero would stay so

@@ -13,18 +13,15 @@ import pytest
 
 from tests.oracles import all_configs, dense_state
 from tests.run_files import read_history, read_json
-from tnvmc.ansatz.initial import initial_parameters
-from tnvmc.ansatz.peps.starts.other_sizes import grown
+from tnvmc.ansatz.peps.starts import other_sizes
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.peps.symmetries import sharing
 from tnvmc.app import stages
 from tnvmc.app.run import Interrupted, resume_run, run_file
 from tnvmc.app.stages import StagedRun
-from tnvmc.contraction.schemes import Exact
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.lattice import square
 from tnvmc.operators.models import heisenberg
-from tnvmc.settings import stages as settings_of_stages
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import ConfigError, validate
 from tnvmc.storage.hdf5 import StateFileError, opened, read_parameters, read_stages
@@ -99,7 +96,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
 @pytest.fixture
 def by_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bonds are opened without simple update."""
-    monkeypatch.setattr(settings_of_stages, "EVOLVE", 0)
+    monkeypatch.setattr(other_sizes, "EVOLVE", 0)
 
 
 def history(folder: Path) -> list[dict[str, Any]]:
@@ -326,19 +323,6 @@ def test_a_wider_edge_keeps_the_state(tmp_path: Path) -> None:
         states.append(peps.tensors(theta))
     for one, other in zip(*states, strict=True):
         assert np.array_equal(one, other)
-
-
-def test_noise_on_new_bonds_is_relative_to_the_largest_entry() -> None:
-    operator = heisenberg(square(3, 3))
-    small, large = (PEPS(operator.lattice, D, scheme=Exact()) for D in (2, 6))
-    theta = initial_parameters(small, operator)
-    for noise in (0.02, 0.2):
-        wide = large.tensors(grown(small.tensors(theta), large, operator, noise=noise, seed=1))
-        for old, new in zip(small.tensors(theta), wide, strict=True):
-            inside = tuple(map(slice, old.shape))
-            assert np.array_equal(new[inside], old)
-            added = np.sqrt((np.sum(new**2) - np.sum(old**2)) / (new.size - old.size))
-            assert added == pytest.approx(noise * np.abs(old).max(), rel=1e-6)
 
 
 @pytest.mark.usefixtures("by_noise")

@@ -79,7 +79,7 @@ class ProductState(GenericAnsatz):
         """Give theta (P,) for an operator."""
         if kind not in (None, "product"):
             return super().initial(operator, seed, kind)
-        tensors, _ = simple_update(operator, 1, max_steps=0, seed=seed)
+        tensors = simple_update(operator, 1, max_steps=0, seed=seed)
         return np.concatenate([tensor.ravel() for tensor in tensors]).astype(self.dtype)
 
     def basis_state(self, config: Array) -> np.ndarray:

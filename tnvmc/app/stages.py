@@ -253,7 +253,7 @@ class StagedRun(OneStage):
         ansatz = old_ansatz if same else build_ansatz(new, self.operator)
         theta, lost = of_next_stage(
             (inner_state(old_ansatz), point.theta), inner_state(ansatz), self.operator,
-            evolve=stage.evolve, noise=stage.noise, seed=new.run.seed + stage.number,
+            stage.noise, new.run.seed + stage.number,
         )  # fmt: skip
         vmc = self._vmc(stage, ansatz, theta, step, point.configs)
         vmc.state = self._going_on(replace(vmc.state, step=step), stage, same)

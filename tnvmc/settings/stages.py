@@ -25,11 +25,6 @@ SECTION_OF = {
 }  # fmt: skip
 """By key of a stage the section that it comes from where the stage leaves it out."""
 
-EVOLVE = 10
-"""Steps of simple update that open new bonds.  6x6 Heisenberg from an optimised D = 2 (relative
-error 1.5e-2) to D = 3: 1.1e-2 after one step, 8.5e-3 after ten, and the same after 30.  Noise alone
-leaves the energy and a variance that optimises badly."""
-
 
 @dataclass(frozen=True)
 class Stage:
@@ -39,7 +34,6 @@ class Stage:
     settings: Settings
     noise: float = 0.0  #: on new entries that are zero, of the largest entry of a tensor
     plateau: int = 0  #: window in steps, 0 for none
-    evolve: int = 0  #: steps of simple update that open new bonds
 
     @property
     def D(self) -> int | None:
@@ -53,11 +47,8 @@ def stages_of(settings: Settings) -> tuple[Stage, ...]:
         return (Stage(1, settings, plateau=settings.optimizer.plateau or 0),)
     stages: list[Stage] = []
     for number, stage in enumerate(settings.stage, 1):
-        grows = bool(stages) and (stage.D or 0) > (stages[-1].D or 0)
-        shares = getattr(settings.ansatz, "sharing", False)  # which noise opens alone
-        evolve = EVOLVE if grows and not shares else 0
         run, noise, plateau = as_run(settings, stage), stage.noise or 0, stage.plateau or 0
-        stages.append(Stage(number, run, noise, plateau, evolve))
+        stages.append(Stage(number, run, noise, plateau))
     return tuple(stages)
 
 

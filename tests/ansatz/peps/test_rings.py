@@ -31,6 +31,7 @@ from tnvmc.ansatz.peps.row_pass import RowBoundaries, RowPass
 from tnvmc.ansatz.peps.starts.gates import plan_gates
 from tnvmc.ansatz.peps.starts.other_sizes import grown
 from tnvmc.ansatz.peps.starts.simple_update import simple_update
+from tnvmc.ansatz.peps.starts.tensors import grow
 from tnvmc.ansatz.peps.strip_engine import ArrayStrips, RingStrips
 from tnvmc.ansatz.peps.windows import routes
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
@@ -272,7 +273,7 @@ def test_open_rows_hold_the_same_state() -> None:
 def test_simple_update_evolves_the_closing_bond() -> None:
     """The same energy for every bond of a ring; an open state treats the closing one differently."""
     operator = heisenberg(square(2, 4, "cylinder"))
-    tensors, _ = simple_update(operator, 2, bonds="periodic")
+    tensors = simple_update(operator, 2, bonds="periodic")
     peps = ring((2, 4), 2)
     theta = peps.flatten(tensors)
     configs = oracles.all_configs(8, magnetisation=0)
@@ -283,7 +284,7 @@ def test_simple_update_evolves_the_closing_bond() -> None:
     assert overlap > 1 - 1e-3
     hamiltonian = oracles.dense_sector(operator, 0)
     energy = np.vdot(psi, hamiltonian @ psi) / np.vdot(psi, psi)
-    open_psi = oracles.dense_state(simple_update(operator, 2)[0], (2, 4), configs)
+    open_psi = oracles.dense_state(simple_update(operator, 2), (2, 4), configs)
     open_energy = np.vdot(open_psi, hamiltonian @ open_psi) / np.vdot(open_psi, open_psi)
     exact = exact_ground_state(operator).energy
     assert exact < energy < open_energy
@@ -301,9 +302,9 @@ def test_a_state_grows_into_periodic_bonds(bonds: Any) -> None:
     small = PEPS(operator.lattice, 2, bonds=bonds)
     large = PEPS(operator.lattice, 3, bonds="periodic")
     theta, configs = random_theta(small), oracles.all_configs(6)
-    wide = grown(small.tensors(theta), large, operator, noise=0.0)
+    wide = large.flatten(grow(small.tensors(theta), large.embedding, 3, noise=0))
     assert np.allclose(dense(large, wide, configs), dense(small, theta, configs))
-    evolved = grown(small.tensors(theta), large, operator, evolve=1)
+    evolved = grown(small.tensors(theta), large, operator)
     assert evolved.shape == (large.n_params,)
 
 
@@ -332,7 +333,8 @@ def test_a_file_names_its_bonds(tmp_path) -> None:
     near = dense(narrow, started, oracles.all_configs(6))
     assert np.linalg.norm(near - psi) < 0.1 * np.linalg.norm(psi)
     product = PEPS(peps.lattice, 1)
-    padded = grown(product.tensors(random_theta(product)), open_state, operator, noise=0.0)
+    tensors = product.tensors(random_theta(product))
+    padded = open_state.flatten(grow(tensors, open_state.embedding, open_state.D, noise=0))
     open_state.save(tmp_path / "padded.h5", padded)
     started = initial_parameters(narrow, operator, kind=str(tmp_path / "padded.h5"))
     assert np.count_nonzero(started) == started.size

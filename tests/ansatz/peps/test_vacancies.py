@@ -106,8 +106,8 @@ def test_the_double_layer_agrees(magnetisation: int) -> None:
 def test_simple_update_starts_near_the_ground_state(lattice: Any) -> None:
     operator = heisenberg(lattice)
     peps = PEPS(lattice, 4, scheme=Exact())
-    tensors, info = simple_update(operator, 4)
-    assert [t.shape for t in tensors] == peps.shapes and info.n_steps > 10
+    tensors = simple_update(operator, 4)
+    assert [t.shape for t in tensors] == peps.shapes
     vmc = VMC(operator, peps, Enumerate(threads=1), theta=peps.flatten(tensors))
     ground, above = exact_ground_state(operator).energy, 0.12 if lattice.vacant else 0.02
     assert ground <= vmc.measure().energy < (1 - above) * ground

@@ -53,8 +53,8 @@ def projected_energy(tensors, operator):
 
 
 def relative_error(operator, D, exact, **options):
-    tensors, info = simple_update(operator, D, **options)
-    return (projected_energy(tensors, operator) - exact) / abs(exact), info
+    tensors = simple_update(operator, D, **options)
+    return (projected_energy(tensors, operator) - exact) / abs(exact)
 
 
 @cache
@@ -79,8 +79,7 @@ def test_chain_is_solved_to_the_end(monkeypatch):
     operator = models.heisenberg(chain(8))
     monkeypatch.setattr(f"{HOME}.TAU", (0.3, 0.03))
     monkeypatch.setattr(f"{HOME}.TOLERANCE", 1e-5)
-    tensors, info = simple_update(operator, 16, max_steps=400)
-    assert info.converged
+    tensors = simple_update(operator, 16, max_steps=400)
     assert abs(exact_energy(tensors, operator) - ground_energy(operator)) < 1e-4
 
 
@@ -91,10 +90,9 @@ def test_chain_is_solved_to_the_end(monkeypatch):
 )
 def test_energies_4x4(name, D, bound):
     if name == "heisenberg":
-        error, info = heisenberg_4x4(D)
+        error = heisenberg_4x4(D)
     else:
-        error, info = relative_error(models.tfim(square(4, 4), h=3), D, EXACT_4X4[name])
-    assert info.converged
+        error = relative_error(models.tfim(square(4, 4), h=3), D, EXACT_4X4[name])
     assert 0 < error < bound
 
 
@@ -102,7 +100,7 @@ def test_energies_4x4(name, D, bound):
 @pytest.mark.slow
 def test_energies_4x4_beyond_neighbours(name, D, bound):
     operators = {"j1j2": models.j1j2(square(4, 4), J2=0.5), "rydberg": models.rydberg(square(4, 4))}
-    error, _ = relative_error(operators[name], D, EXACT_4X4[name])
+    error = relative_error(operators[name], D, EXACT_4X4[name])
     assert 0 < error < bound
 
 
@@ -126,7 +124,7 @@ def test_an_easy_axis_leaves_nothing_to_rounding(Jz, D):
     """From a Neel state along z psi is 0 on half of the sector, and rounding has energies there."""
     operator = models.xxz(square(3, 4, "cylinder"), Jz=Jz)
     peps = PEPS(operator.lattice, D, scheme=SRC(16))
-    theta = peps.flatten(simple_update(operator, D)[0])
+    theta = peps.flatten(simple_update(operator, D))
     snapshot = enumerated(peps, theta, operator, jacobian=False)
     found = exact_estimate(local_energy(operator, snapshot), snapshot.weight)
     assert found.variance < 0.2 * operator.n_sites  # 0.06 to 0.10; along z 1e12 at D = 3
@@ -136,9 +134,9 @@ def test_an_easy_axis_leaves_nothing_to_rounding(Jz, D):
 def test_order_in_the_plane_gains_from_projection(monkeypatch):
     operator = models.heisenberg(square(3, 4))
     monkeypatch.setattr(f"{HOME}.COUPLING_FACTOR", 1.0)
-    in_plane, _ = simple_update(operator, 2)
+    in_plane = simple_update(operator, 2)
     begin_from(monkeypatch, "neel z")
-    along_z, _ = simple_update(operator, 2)
+    along_z = simple_update(operator, 2)
     broken = exact_energy(in_plane, operator)
     assert np.isclose(broken, exact_energy(along_z, operator), rtol=1e-3)
     assert exact_energy(in_plane, operator, magnetisation=0) < broken - 0.1
@@ -149,9 +147,9 @@ def test_order_in_the_plane_gains_from_projection(monkeypatch):
 @pytest.mark.parametrize(("D", "gain"), [(2, 1.15), (4, 1.8)])
 def test_easing_the_ordered_component_gives_a_better_start(D, gain, monkeypatch):
     """Found: 1.46e-2 and 1.21e-2 (D = 2), 8.2e-4 and 4.1e-4 (D = 4)."""
-    weakened, _ = heisenberg_4x4(D)
+    weakened = heisenberg_4x4(D)
     monkeypatch.setattr(f"{HOME}.COUPLING_FACTOR", 1.0)
-    plain, _ = heisenberg_4x4.__wrapped__(D)
+    plain = heisenberg_4x4.__wrapped__(D)
     assert 0 < gain * weakened < plain
 
 
@@ -169,7 +167,7 @@ def test_only_neel_order_in_the_plane_of_neighbours_on_a_grid_is_weakened(monkey
         found = []
         for factor in (1.0, 0.5):
             monkeypatch.setattr(f"{HOME}.COUPLING_FACTOR", factor)
-            found.append(simple_update(operator, 2, max_steps=3)[0])
+            found.append(simple_update(operator, 2, max_steps=3))
         plain, weakened = found
         assert all(np.array_equal(a, b) for a, b in zip(plain, weakened, strict=True))
 
@@ -192,8 +190,8 @@ def test_evolving_by_nothing_is_another_gauge():
 def test_a_few_steps_open_new_bonds_where_it_pays():
     """From D = 2 towards the start that D = 4 has from simple update itself."""
     operator = models.heisenberg(square(3, 4))
-    small, _ = simple_update(operator, 2)
-    wide, _ = simple_update(operator, 4)
+    small = simple_update(operator, 2)
+    wide = simple_update(operator, 4)
     grown = [evolved(operator, small, 4, n) for n in (1, 3, 10)]
     energies = [projected_energy(tensors, operator) for tensors in (small, *grown, wide)]
     assert energies[0] > energies[1] > energies[2] > energies[3]
@@ -212,7 +210,7 @@ def test_what_evolves_fits_the_grid():
 
 def test_diagonal_gates_form_dimers():
     operator = models.shastry_sutherland(shastry_sutherland(2, 2), J=0.0)
-    error, _ = relative_error(operator, 2, ground_energy(operator))
+    error = relative_error(operator, 2, ground_energy(operator))
     assert abs(error) < 1e-5
 
 
@@ -225,7 +223,7 @@ def test_one_term_alone_is_projected_out(sites, monkeypatch):
     h = h + h.conj().T
     operator = Operator.from_terms(square(2, 2), [(sites, h)])
     monkeypatch.setattr(f"{HOME}.TOLERANCE", 1e-12)
-    tensors, _ = simple_update(operator, 4, max_steps=300)
+    tensors = simple_update(operator, 4, max_steps=300)
     psi = dense_state(tensors, (2, 2), all_configs(4))
     energy = np.vdot(psi, embed(h, sites, 4) @ psi).real / np.vdot(psi, psi).real
     assert abs(energy - np.linalg.eigvalsh(h)[0]) < 1e-8
@@ -236,7 +234,7 @@ def test_far_terms_are_fields(monkeypatch):
     pin = np.diag([-1.0, 0.0])
     operator = Operator.from_terms(chain(4), [((0, 3), 5 * up_up), ((0,), 2 * pin), ((3,), pin)])
     monkeypatch.setattr(f"{HOME}.start_vectors", lambda *_: (np.ones((4, 2)), "even"))
-    tensors, _ = simple_update(operator, 1)
+    tensors = simple_update(operator, 1)
     psi = dense_state(tensors, (1, 4), all_configs(4))
     density = np.sum(psi.reshape(2, 4, 2) ** 2, axis=1) / np.sum(psi**2)
     assert density[0, 1] > 0.99  # site 0 takes its pin, which keeps site 3 from taking its own
@@ -244,14 +242,13 @@ def test_far_terms_are_fields(monkeypatch):
 
 def test_what_comes_back():
     operator = models.heisenberg(square(3, 2))
-    tensors, info = simple_update(operator, 3)
+    tensors = simple_update(operator, 3)
     assert [t.shape for t in tensors] == [
         (2, *sizes) for sizes in bond_sizes(embedding(square(3, 2)), 3)
     ]
     assert all(t.dtype == np.float64 for t in tensors)
     assert np.allclose([np.linalg.norm(t) for t in tensors], 1.0)
-    assert info.n_steps > 3
-    again, _ = simple_update(operator, 3)
+    again = simple_update(operator, 3)
     assert all(np.array_equal(a, b) for a, b in zip(tensors, again, strict=True))
 
 
@@ -263,11 +260,10 @@ def test_complex_hamiltonians_give_complex_tensors():
     operator = models.heisenberg(grid) + Operator.from_terms(
         grid, [(bond, dm) for bond in grid.bonds["nearest"]]
     )
-    error, info = relative_error(operator, 4, ground_energy(operator))
-    tensors, _ = simple_update(operator, 2)
+    error = relative_error(operator, 4, ground_energy(operator))
+    tensors = simple_update(operator, 2)
     assert all(np.iscomplexobj(t) for t in tensors)
     assert 0 <= error < 2e-2
-    assert info.converged
 
 
 def test_errors():

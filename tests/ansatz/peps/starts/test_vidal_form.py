@@ -85,7 +85,7 @@ def test_a_cut_loses_less_than_leaving_entries_out() -> None:
     """With loops, where it is no more the best: small additions in another gauge go first."""
     lattice = square(3, 3)
     found = embedding(lattice)
-    wide = grow(random_state(lattice, 2), found, 3, noise=0.05, seed=1, per_entry=True)
+    wide = grow(random_state(lattice, 2), found, 3, noise=0.05, seed=1)
     rng = np.random.default_rng(5)
     turned = list(wide)
     for site, other in ((0, 1), (4, 5), (7, 8)):

@@ -9,7 +9,7 @@ import numpy as np
 
 from tnvmc.ansatz.peps.layout import TensorLayout
 from tnvmc.ansatz.peps.sharing import SharedTensors
-from tnvmc.ansatz.peps.starts.simple_update import SimpleUpdateInfo, simple_update
+from tnvmc.ansatz.peps.starts.simple_update import simple_update
 from tnvmc.ansatz.peps.starts.tensors import noisy, pattern_vectors, random_positive
 from tnvmc.ansatz.protocol import real_state
 from tnvmc.operators.term import Operator
@@ -42,36 +42,22 @@ def initial(layout: TensorLayout, operator: Operator, seed: int, kind: str) -> A
     Raises:
         ValueError: a real state for a complex operator.
     """
-    here = _placed(layout, operator)
-    if layout.shared:
-        return _shared_initial(layout.shared, here, seed, kind).astype(layout.dtype)
-    if kind != "random":
-        return from_simple_update(layout, operator, seed, _MOST_STEPS[kind])[0]
-    tensors = random_positive(
-        layout.lattice, layout.D, layout.dtype, seed, layout.local_dim, layout.bonds
-    )
-    return layout.flatten(tensors)
-
-
-def from_simple_update(
-    layout: TensorLayout, operator: Operator, seed: int = 0, max_steps: int = 200
-) -> tuple[Array, SimpleUpdateInfo]:
-    """Give theta (P,) after at most `max_steps` of each time step, and how it went.
-
-    Entries that are zero get a little noise, which opens bonds that the evolution leaves unused.
-    """
-    tensors, info = simple_update(
-        _placed(layout, operator), layout.D, max_steps=max_steps, seed=seed, bonds=layout.bonds
-    )
-    rng = np.random.Generator(np.random.PCG64(seed))
-    return layout.flatten([noisy(tensor, rng) for tensor in tensors]), info
-
-
-def _placed(layout: TensorLayout, operator: Operator) -> Operator:
-    """The operator on the lattice of the tensors; ValueError for a complex one and real tensors."""
     if operator.is_complex and layout.dtype.kind != "c":
         raise real_state(operator, f"dtype = '{layout.dtype.name}'")
-    return replace(operator, lattice=layout.lattice)
+    here = replace(operator, lattice=layout.lattice)
+    if layout.shared:
+        return _shared_initial(layout.shared, here, seed, kind).astype(layout.dtype)
+    if kind == "random":
+        dtype, local_dim = layout.dtype, layout.local_dim
+        return layout.flatten(
+            random_positive(layout.lattice, layout.D, dtype, seed, local_dim, layout.bonds)
+        )
+    tensors = simple_update(
+        here, layout.D, max_steps=_MOST_STEPS[kind], seed=seed, bonds=layout.bonds
+    )
+    rng = np.random.Generator(np.random.PCG64(seed))
+    # Zeros get a little noise, which opens bonds that the evolution leaves unused.
+    return layout.flatten([noisy(tensor, rng) for tensor in tensors])
 
 
 def _shared_initial(shared: SharedTensors, operator: Operator, seed: int, kind: str) -> np.ndarray:

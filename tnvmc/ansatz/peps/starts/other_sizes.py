@@ -22,52 +22,37 @@ from tnvmc.operators.term import Operator
 Array = Any
 
 
+EVOLVE = 10
+"""Steps of simple update that open new bonds.  6x6 Heisenberg from an optimised D = 2 (relative
+error 1.5e-2) to D = 3: 1.1e-2 after one step, 8.5e-3 after ten, and the same after 30.  Noise alone
+leaves the energy and a variance that optimises badly."""
+
+
 def grown(
-    tensors: Sequence[Array],
-    large: PEPS,
-    operator: Any,
-    *,
-    evolve: int = 0,
-    noise: float = NOISE,
-    seed: int = 0,
+    tensors: Sequence[Array], large: PEPS, operator: Any, noise: float = NOISE, seed: int = 0
 ) -> Array:
     """Give the state of `tensors`, as of `PEPS.tensors`, as parameters (P,) of `large`.
 
-    New bonds are opened by `evolve` steps of simple update with the operator.  Entries that are
-    still zero, all new ones without any step, get noise of this deviation relative to the tensor's
-    largest entry.
+    New bonds are opened by `EVOLVE` steps of simple update with the operator; those of tensors that
+    are shared, which would be so no longer, by noise alone.  Entries that are still zero get noise
+    of this deviation relative to the tensor's largest entry.
 
     Raises:
-        ValueError: `large` has the smaller D; simple update of tensors that are shared.
+        ValueError: `large` has the smaller D.
     """
     xp = array_namespace(tensors[0])
     tensors = [to_host(tensor) for tensor in tensors]
-    if large.shared and evolve:
-        raise ValueError(
-            "grown: tensors that are shared cannot be evolved by simple update, after which they "
-            "would be so no longer; take evolve = 0, which opens bonds by noise"
-        )
     if large.shared:
         theta = large.flatten(grow(tensors, large.embedding, large.D, noise=0))
         return to_namespace(with_noise(large.shared, theta, noise, seed), xp)
-    if evolve:
-        rng = np.random.Generator(np.random.PCG64(seed))
-        here = replace(operator, lattice=large.lattice)
-        wide = evolved(here, tensors, large.D, evolve, bonds=large.bonds)
-        wide = [noisy(tensor, rng, noise) for tensor in wide]
-    else:
-        wide = grow(tensors, large.embedding, large.D, noise, seed, per_entry=True)
-    return to_namespace(large.flatten(wide), xp)
+    rng = np.random.Generator(np.random.PCG64(seed))
+    here = replace(operator, lattice=large.lattice)
+    wide = evolved(here, tensors, large.D, EVOLVE, bonds=large.bonds)
+    return to_namespace(large.flatten([noisy(tensor, rng, noise) for tensor in wide]), xp)
 
 
 def of_next_stage(
-    ended: tuple[Any, Array],
-    after: Ansatz,
-    operator: Operator,
-    *,
-    evolve: int,
-    noise: float,
-    seed: int,
+    ended: tuple[Any, Array], after: Ansatz, operator: Operator, noise: float, seed: int
 ) -> tuple[Array, float | None]:
     """Give theta of `after` from a state of the same kind and its parameters, of the stage before.
 
@@ -83,7 +68,7 @@ def of_next_stage(
     tensors = before.tensors(theta)
     if after.D < before.D:
         return cut_to(tensors, after, seed)
-    return grown(tensors, after, operator, evolve=evolve, noise=noise, seed=seed), None
+    return grown(tensors, after, operator, noise, seed), None
 
 
 def cut_to(tensors: Sequence[Array], small: PEPS, seed: int = 0) -> tuple[Array, float]:

@@ -18,7 +18,6 @@ Products over batches of bonds stay with `numpy.einsum`: opt_einsum has no BLAS 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -52,18 +51,10 @@ fluctuations out, and the evolved state tends to be ordered too much.  An empiri
 stand in docs/decisions/tried.md."""
 
 
-@dataclass(frozen=True)
-class SimpleUpdateInfo:
-    """How the evolution went."""
-
-    n_steps: int
-    converged: bool  #: whether the last stage met the tolerance before its last step
-
-
 def simple_update(
     operator: Operator, D: int, *, max_steps: int = 100, seed: int = 0, bonds: Bonds = "open"
-) -> tuple[list[Array], SimpleUpdateInfo]:
-    """Give tensors (d, up, left, down, right), near the ground state, and how they came about.
+) -> list[Array]:
+    """Give tensors (d, up, left, down, right), near the ground state.
 
     Terms on one site, on neighbours, and on pairs two bonds apart are evolved; longer ones, and
     those on three sites or more, act as fields from the mean of their other sites.  Gates follow
@@ -83,7 +74,7 @@ def simple_update(
 
     Returns:
         Real tensors for a real operator, each of norm 1, the bonds in use of size D (filled with
-        zeros where the state needs less), and how the evolution went.
+        zeros where the state needs less).
 
     Raises:
         ValueError: D below 1, a negative `max_steps` or seed.
@@ -99,7 +90,6 @@ def simple_update(
     state, name = _start(operator, found, D, seed)
     plan = _plan(operator, bonds, name)
     sector = (operator.magnetisation or 0) if operator.conserves_magnetisation else None
-    n_steps, change = 0, np.inf
     for step_time in TAU:
         gates = [exponential(batch.matrices, step_time / 2 / plan.scale) for batch in plan.pairs]
         for step in range(max_steps):
@@ -113,11 +103,9 @@ def simple_update(
                 np.abs(state.weights - weights).max(),
                 np.abs(state.densities() - densities).max(),
             )
-            change = float(max(moved)) / step_time
-            n_steps += 1
-            if change < TOLERANCE * step_time / TAU[-1]:
+            if max(moved) / step_time < TOLERANCE * step_time / TAU[-1]:
                 break
-    return state.to_peps(), SimpleUpdateInfo(n_steps, change < TOLERANCE)
+    return state.to_peps()
 
 
 def evolved(

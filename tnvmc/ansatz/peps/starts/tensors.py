@@ -67,20 +67,13 @@ def random_positive(
 
 
 def grow(
-    tensors: Sequence[Array],
-    found: Embedding,
-    D: int,
-    noise: float = 1e-2,
-    seed: int = 0,
-    *,
-    per_entry: bool = False,
+    tensors: Sequence[Array], found: Embedding, D: int, noise: float = 1e-2, seed: int = 0
 ) -> list[Array]:
     """Give the same state with bonds of size D: old entries kept, new ones small and random.
 
     `noise` is the norm of a tensor's new entries relative to that of the tensor, so amplitudes
     change by about that; with none they stay as they are, but then the new entries have no
-    gradient either and stay zero.  With `per_entry` it is the deviation of one new entry relative
-    to the tensor's largest, however many there are.
+    gradient either and stay zero.
 
     Raises:
         ValueError: a bond is larger than D already; tensors that do not fit the lattice.
@@ -105,12 +98,7 @@ def grow(
                 deviates = deviates + 1j * rng.standard_normal(new.shape)
             new += (deviates / np.linalg.norm(deviates)).astype(new.dtype)
             new[inside] = 0
-            added = np.linalg.norm(new)
-            if per_entry:
-                size = np.abs(old).max() * np.sqrt(new.size - old.size)
-            else:
-                size = np.linalg.norm(old)
-            new *= noise * size / added
+            new *= noise * np.linalg.norm(old) / np.linalg.norm(new)
         new[inside] = old
         grown.append(new)
     return grown
