@@ -35,6 +35,7 @@ _NAMES_OF = {
     "tnvmc.ansatz.peps.state": ("PEPS",),
     "tnvmc.ansatz.peps.symmetries": ("sharing",),
     "tnvmc.ansatz.jastrow": ("Jastrow",),
+    "tnvmc.ansatz.slater": ("Slater",),
     "tnvmc.ansatz.load_state": ("from_quimb", "load_state"),
     "tnvmc.ansatz.mps": ("MPS", "PeriodicMPS"),
     "tnvmc.ansatz.product": ("ProductState",),

@@ -19,24 +19,28 @@ ROUNDING = 1e-12  # of sums of some tens of numbers of order one
 
 def dense(state: Jastrow, theta: np.ndarray, configs: np.ndarray) -> np.ndarray:
     """ln psi, pair by pair."""
-    n, found = state.lattice.n_sites, []
+    n, found = state.lattice.n_sites * (2 if state.local_dim == 4 else 1), []
     fields = theta[:n] if state.fields else np.zeros(n)
     v, positions = theta[n if state.fields else 0 :], np.asarray(state.lattice.positions(), float)
-    pairs = [*combinations(range(n), 2)]
-    far = [round(float(np.linalg.norm(positions[i] - positions[j])), 6) for i, j in pairs]
-    places = {distance: k for k, distance in enumerate(sorted(set(far)))}
+    pairs, places = [*combinations(range(n), 2)], [*positions, *positions]
+    far = [
+        (i // 6 != j // 6, round(float(np.linalg.norm(places[i] - places[j])), 6)) for i, j in pairs
+    ]
+    which = {distance: k for k, distance in enumerate(sorted(set(far)))}
     for s in configs:
         z = state.local_dim - 1 - 2 * s.astype(int)
+        if state.local_dim == 4:
+            z = np.array([1 - 2 * (a >> k & 1) for k in (0, 1) for a in s])
         total = sum(fields * z)
         for k, (i, j) in enumerate(pairs):
-            total += v[places[far[k]] if state.pairs == "distance" else k] * z[i] * z[j]
+            total += v[which[far[k]] if state.pairs == "distance" else k] * z[i] * z[j]
         found.append(total)
     return np.array(found)
 
 
 @pytest.mark.parametrize("pairs", ["all", "distance"])
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
-@pytest.mark.parametrize("local_dim", [2, 3])
+@pytest.mark.parametrize("local_dim", [2, 3, 4])
 def test_amplitudes(pairs: Any, dtype: str, local_dim: int, xp: Any) -> None:
     state = Jastrow(square(2, 3), pairs, fields=True, dtype=dtype, local_dim=local_dim)
     theta, configs = 30 * state.random(1), oracles.all_configs(6, local_dim)[::7]

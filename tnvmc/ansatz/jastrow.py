@@ -26,6 +26,9 @@ _DIGITS = 6  # to which distances are told apart
 class Jastrow(GenericAnsatz):
     """ln psi(s) = sum_i a_i z_i + sum_(i < j) v_ij z_i z_j, with z = d - 1 - 2 s (2 Sz).
 
+    For d = 4 a site has two z, +-1 by the binary digits of s (of electrons: an up, a down), and
+    they are a pair, too.
+
     Args:
         lattice: the sites; distances go the shortest way round a ring.
         pairs: "all": a v for each pair, P = N (N - 1) / 2; "distance": one v for all pairs of a
@@ -73,7 +76,7 @@ class Jastrow(GenericAnsatz):
     @cached_property
     def classes(self) -> np.ndarray:
         """Which v belongs to each pair i < j in lexicographic order: (N (N - 1) / 2,)."""
-        first, second = self._sites
+        (first, second), n = self._ends, self.lattice.n_sites
         if self.pairs == "all":
             return np.arange(first.size)
         if self.lattice.coordinates is None and self.lattice.kind in ("graph", "custom"):
@@ -81,19 +84,24 @@ class Jastrow(GenericAnsatz):
                 "Jastrow: pairs = 'distance' needs positions, and this lattice, a list of bonds, "
                 "has none; give it coordinates, or take pairs = 'all'"
             )
-        far = self.lattice.distances()[first, second].round(_DIGITS)
+        far = self.lattice.distances()[first % n, second % n].round(_DIGITS)
+        far = far + (first // n != second // n) * (1 + far.max(initial=0))
         return np.unique(far, return_inverse=True)[1].reshape(-1)
 
     @cached_property
-    def _sites(self) -> tuple[np.ndarray, np.ndarray]:
-        first, second = np.triu_indices(self.lattice.n_sites, 1)
+    def _ends(self) -> tuple[np.ndarray, np.ndarray]:
+        first, second = np.triu_indices(self._n_units, 1)
         return first, second
+
+    @property
+    def _n_units(self) -> int:
+        return self.lattice.n_sites * (2 if self.local_dim == 4 else 1)
 
     @property
     def n_params(self) -> int:
         """Length P of theta."""
         n_pairs = int(self.classes.max(initial=-1)) + 1
-        return n_pairs + (self.lattice.n_sites if self.fields else 0)
+        return n_pairs + (self._n_units if self.fields else 0)
 
     def random(self, seed: int) -> np.ndarray:
         """Small normal numbers: psi is nearly 1."""
@@ -106,7 +114,7 @@ class Jastrow(GenericAnsatz):
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for configurations (B, N)."""
         xp = array_namespace(theta)
-        z, n_fields = self._spins(theta, configs), self.lattice.n_sites if self.fields else 0
+        z, n_fields = self._spins(theta, configs), self._n_units if self.fields else 0
         coupling = self._couplings(theta[n_fields:])
         log_psi = xp.sum((z @ coupling) * z, axis=1)
         if n_fields:
@@ -119,7 +127,7 @@ class Jastrow(GenericAnsatz):
         """z_i and sums of z_i z_j over the pairs of each v: (B, P)."""
         xp = array_namespace(theta)
         z = self._spins(theta, configs)
-        first, second = (to_namespace(sites, xp) for sites in self._sites)
+        first, second = (to_namespace(sites, xp) for sites in self._ends)
         products = xp.take(z, first, axis=1) * xp.take(z, second, axis=1)
         if self.pairs == "distance":
             members = np.eye(int(self.classes.max()) + 1)[self.classes]  # which pairs have which v
@@ -128,13 +136,15 @@ class Jastrow(GenericAnsatz):
 
     def _spins(self, theta: Array, configs: Array) -> Array:
         """z of configurations (B, N), in the type of theta."""
-        xp = array_namespace(theta)
-        return xp.astype(self.local_dim - 1 - 2 * xp.astype(configs, xp.int64), theta.dtype)
+        xp, largest = array_namespace(theta), self.local_dim - 1
+        if self.local_dim == 4:
+            configs, largest = xp.concat([configs % 2, configs // 2], axis=1), 1
+        return xp.astype(largest - 2 * xp.astype(configs, xp.int64), theta.dtype)
 
     def _couplings(self, v: Array) -> Array:
-        """v_ij above the diagonal of a matrix (N, N), zeros elsewhere."""
-        xp, n = array_namespace(v), self.lattice.n_sites
+        """v_ij above the diagonal of a matrix, zeros elsewhere."""
+        xp, n = array_namespace(v), self._n_units
         place = np.zeros((n, n), dtype=np.int64)
-        place[self._sites] = self.classes + 1
+        place[self._ends] = self.classes + 1
         padded = xp.concat([xp.zeros(1, dtype=v.dtype), v])
         return xp.reshape(xp.take(padded, to_namespace(place.ravel(), xp), axis=0), (n, n))

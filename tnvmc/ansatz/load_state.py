@@ -16,6 +16,7 @@ from tnvmc.ansatz.peps.sharing import sharing_in
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import ProductState
 from tnvmc.ansatz.protocol import Ansatz
+from tnvmc.ansatz.slater import Slater
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.backend.arguments import as_path
 from tnvmc.lattice.lattice import Lattice
@@ -24,7 +25,7 @@ from tnvmc.operators.foreign import hamiltonian_of, is_hamiltonian
 from tnvmc.operators.term import NonHermitian, Operator
 from tnvmc.storage.hdf5 import StateFileError, attribute, opened, parameters_in
 
-_PLAIN = {kind.__name__: kind for kind in (PeriodicMPS, ProductState, Jastrow)}
+_PLAIN = {kind.__name__: kind for kind in (PeriodicMPS, ProductState, Jastrow, Slater)}
 
 
 def load_state(path: str | Path) -> tuple[Ansatz, np.ndarray]:
@@ -33,9 +34,8 @@ def load_state(path: str | Path) -> tuple[Ansatz, np.ndarray]:
     >>> ansatz, theta = tnvmc.load_state("state.h5")  # doctest: +SKIP
     >>> vmc = VMC(hamiltonian, ansatz, theta=theta)  # doctest: +SKIP
 
-    A PEPS (from a checkpoint too), `PeriodicMPS`, `ProductState`, `Jastrow`, the
-    networks of `tnvmc.ansatz.neural`, with their signs and symmetries, and `ProductOfStates` of
-    these.
+    A PEPS (from a checkpoint too), `PeriodicMPS`, `ProductState`, `Jastrow`, `Slater`, the networks
+    of `tnvmc.ansatz.neural`, with their signs and symmetries, and `ProductOfStates` of these.
 
     Raises:
         StateFileError: no such file; damaged, or of another program or version; a wave function of

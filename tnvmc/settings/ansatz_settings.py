@@ -198,8 +198,16 @@ class JastrowSettings(_WithoutBonds):
     init: Literal["random"] | Saved = "random"
 
 
+class SlaterSettings(_WithoutBonds):
+    """A Slater determinant: fermions in orbitals of their own, one for each species."""
+
+    kind: Literal["slater"] = "slater"
+    init: Literal["product", "random"] | Saved = "product"
+    """`product`: orbitals in the mean field of the others, exact without interaction."""
+
+
 _SECOND = (
-    PeriodicMPSSettings, ProductSettings, JastrowSettings,
+    PeriodicMPSSettings, ProductSettings, JastrowSettings, SlaterSettings,
     *(_network(kind, network) for kind, network in NETWORKS.items()),
 )  # fmt: skip
 

@@ -14,6 +14,7 @@ from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.peps.symmetries import sharing
 from tnvmc.ansatz.product import ProductState
 from tnvmc.ansatz.protocol import Ansatz, chi_of
+from tnvmc.ansatz.slater import Slater
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
 from tnvmc.contraction import schemes
@@ -103,6 +104,12 @@ def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
             return Jastrow(lattice, dtype=dtype, local_dim=local_dim)
         case "product":
             return ProductState(lattice, local_dim, dtype)
+        case "slater" if operator.strings is None:
+            raise ValueError("ansatz.kind = 'slater': of fermions; take model = 'tv' or 'hubbard'")
+        case "slater":
+            modes: Any = operator.strings
+            particles = modes.particles(sector_of(operator, settings.sampler.magnetisation))
+            return Slater(lattice, particles, dtype, local_dim)
         case "periodic_mps":
             return PeriodicMPS(lattice, D, dtype, local_dim)
         case "mps" if lattice.shape[0] != 1:

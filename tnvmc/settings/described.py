@@ -50,7 +50,7 @@ _FROM_THE_FILE = (
 
 _STATES = {
     "PEPS": "peps", "PeriodicMPS": "periodic_mps", "ProductState": "product",
-    "Jastrow": "jastrow",
+    "Jastrow": "jastrow", "Slater": "slater",
 }  # fmt: skip
 
 
@@ -182,7 +182,7 @@ def _ansatz(state: Any, init: str | None) -> Section:
         found["freeze"] = list(state.freeze)
     else:
         found["kind"] = _STATES.get(kind, kind)
-        no_keys = ("fields", "pairs", "scheme")
+        no_keys = ("fields", "pairs", "particles", "scheme")
         found |= {name: value for name, value in made.items() if name not in no_keys}
         if "sharing" in made:
             found["sharing"] = state.sharing is not None

@@ -36,6 +36,8 @@ def _traced(rbm: RBM, config: np.ndarray) -> complex:
     """psi of one configuration, by a sum over the states of all hidden units."""
     w, b, c = (np.asarray(p[...]) for p in (rbm.weights, rbm.hidden_bias, rbm.visible_bias))
     binary = rbm.form == "binary"
+    if rbm.local_dim == 4:
+        config = np.array([a >> k & 1 for k in (0, 1) for a in config])
     v = config if binary else 1 - 2 * config.astype(float)
     total = 0.0
     for h in itertools.product((0, 1) if binary else (-1, 1), repeat=w.shape[1]):
@@ -47,9 +49,10 @@ def _traced(rbm: RBM, config: np.ndarray) -> complex:
 @pytest.mark.whole
 @FORMS
 @DTYPES
-def test_psi_is_the_sum_over_the_hidden_units(form: str, dtype: str) -> None:
-    rbm = _machine(form, dtype)
-    configs = all_configs(4)
+@pytest.mark.parametrize("local_dim", [2, 4])
+def test_psi_is_the_sum_over_the_hidden_units(form: str, dtype: str, local_dim: int) -> None:
+    rbm = _machine(form, dtype, local_dim)
+    configs = all_configs(4, local_dim)
     expected = [_traced(rbm, config) for config in configs]
     np.testing.assert_allclose(np.exp(rbm(configs)), expected, rtol=ROUNDING)
 

@@ -44,6 +44,7 @@ class RBM(nnx.Module):
 
     For d > 2 the units are the digit and s = d - 1 - 2 * digit (that is 2 Sz); a single hidden
     layer with one weight per site then holds less than one with a weight per local state would.
+    For d = 4 a site has two units, the binary digits: of electrons whether there is an up, a down.
 
     Does not share weights between translated hidden units: average over the symmetry group
     (`group` of `FlaxAnsatz`) for that.
@@ -55,17 +56,17 @@ class RBM(nnx.Module):
         config = RBMConfig(**architecture)
         self.lattice, self.local_dim = lattice, local_dim
         self.form, self.dtype = config.form, config.dtype
-        n_sites = lattice.n_sites
-        n_hidden = max(1, round(config.alpha * n_sites))
+        n_units = lattice.n_sites * (2 if local_dim == 4 else 1)
+        n_hidden = max(1, round(config.alpha * lattice.n_sites))
 
         def normal(*shape: int) -> nnx.Param[jax.Array]:
             return nnx.Param(
                 config.init_scale * jax.random.normal(rngs.params(), shape, config.dtype)
             )
 
-        self.weights = normal(n_sites, n_hidden)
+        self.weights = normal(n_units, n_hidden)
         self.hidden_bias = normal(n_hidden) if config.hidden_bias else None
-        self.visible_bias = normal(n_sites) if config.visible_bias else None
+        self.visible_bias = normal(n_units) if config.visible_bias else None
 
     @property
     def holomorphic(self) -> bool:
@@ -74,9 +75,11 @@ class RBM(nnx.Module):
 
     def __call__(self, configs: jax.Array) -> jax.Array:
         """ln psi(s), (B,), for configurations (B, N)."""
+        if self.local_dim == 4:
+            configs = jnp.concatenate([configs % 2, configs // 2], axis=-1)
         units = jnp.asarray(configs, self.dtype)
         if self.form == "log_cosh":
-            units = self.local_dim - 1 - 2 * units
+            units = (1 if self.local_dim == 4 else self.local_dim - 1) - 2 * units
         fields = units @ self.weights[...]
         if self.hidden_bias is not None:
             fields = fields + self.hidden_bias[...]
