@@ -59,7 +59,7 @@ ops = "Sx Sx"
 coupling = 2
 [[term]]
 sites = [1]
-matrix = [[1, 0], [0, -1]]
+ops = "2 Sz"
 """
 
 
@@ -325,8 +325,7 @@ BAD_OPERATORS = {
     "[[term]]\nsites = [0]": "ops: missing",
     "[[term]]\nsites = [0, 99]\nops = 'Sz Sz'": "the lattice has sites 0..5",
     "[[term]]\nsites = [0]\nops = 'Sq'": "column 1",
-    "[[term]]\nsites = [0]\nmatrix = [[0, 1], [0, 0]]": "not Hermitian",
-    "[[term]]\nsites = [0]\nmatrix = [[0, 1], [0]]": "rows of numbers",
+    "[[term]]\nsites = [0]\nmatrix = [[0, 1], [1, 0]]": "matrix: unknown key",
     "[[term]]\nsites = [0, 0]\nops = 'Sz Sz'": "different sites",
     "[[term]]\nsites = '0'\nops = 'Sz'": "a list of site indices",
     "[[term]]\nsite = [0]\nops = 'Sz'": "site: unknown key",

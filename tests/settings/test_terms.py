@@ -134,7 +134,8 @@ ops = "Sz"
 sites = "all"
 [[term]]
 sites = [1, 0]
-matrix = [[0, 0.0625, 0, 0], [0.0625, 0, 0, 0], [0, 0, 0, -0.0625], [0, 0, -0.0625, 0]]
+ops = "Sz Sx"
+coupling = 0.25
 """
 
 
@@ -150,11 +151,8 @@ def test_an_operator_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('ops = "Sx Sw"\nbonds = "nearest"', "term 1: 'Sx Sw', column 4"),
-        ('ops = "Sx"\nmatrix = [[0, 1], [1, 0]]\nsites = [0]', "ops: unknown key"),
+        ('ops = "Sx Sw"\nbonds = "nearest"', "term.1: 'Sx Sw', column 4"),
         ("sites = [0]", "ops: missing"),
-        ('matrix = [[0, 1], [1, 0]]\nsites = "all"', "a list of integers"),
-        ("matrix = [[0, 1], [0, 0]]\nsites = [0]", "not Hermitian"),
     ],
 )
 def test_a_file_that_cannot_be(tmp_path: Path, text: str, told: str) -> None:

@@ -48,7 +48,6 @@ from tnvmc.storage.run_folder import (
     check_run_folder,
     check_tied,
     disk_errors,
-    provenance_at,
 )
 from tnvmc.storage.seals import PROVENANCE, sealed_json
 from tnvmc.vmc import checkpoint
@@ -124,11 +123,12 @@ def measure_run(
     operator = build_operator(settings)
     check_symmetries(settings, operator, asked.direct)
     own = _own_operators(asked, operator)
-    before = check_tied(path)
+    provenance = check_tied(path)
     vmc = restored(path, settings, operator).vmc
+    if vmc.state.step != provenance.step:
+        raise FolderError(f"{path}: {CHECKPOINT} was replaced meanwhile; try again")
     point, reasons = measured_iterate(vmc.method, vmc.state)
     reasons = reasons or tuple(_archived_reasons(path))
-    provenance = provenance_at(path, before, vmc.state.step)
     state = {
         "parameters": parameters_hash(np.ascontiguousarray(to_host(point.theta))),
         "step": vmc.state.step,

@@ -47,8 +47,8 @@ from tnvmc.trust.convergence import convergence
 from tnvmc.trust.energies import judged
 from tnvmc.trust.reference import Reference, find_reference
 from tnvmc.vmc import checkpoint
-from tnvmc.vmc.controllers import GrowingChi, GrowingSamples
-from tnvmc.vmc.core import Iterate, Made, State, controlled
+from tnvmc.vmc.controllers import GrowingChi
+from tnvmc.vmc.core import Iterate, Made, controlled
 from tnvmc.vmc.measurement import Measured, MeasurementPlan
 from tnvmc.vmc.results import Measurement, StepRecord, finite_or_none
 
@@ -150,7 +150,6 @@ class Recorder:
         history = folder.history()
         found = result_of(vmc, config, measured.measurement, reference)
         found |= self._run.outcome(folder.path, measured, folder.provenance)
-        found |= growth_of_steps(vmc.state, history)
         found["wall_time_s"] = perf_counter() - since
         found["convergence"] = convergence(found, history, scan)
         folder.write_result(found)
@@ -191,23 +190,6 @@ def result_of(
         "config": dict(config),
     }
     return finite_or_none(values)
-
-
-def growth_of_steps(state: State, history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Give the steps from which the numbers of samples and the chi that grow had other values."""
-    told = {found["code"] for line in history for found in line.get("diagnostics") or ()}
-    found: dict[str, Any] = {}
-    for name, key, kind, code in (
-        ("samples_of_steps", "n_samples", GrowingSamples, "samples_grown"),
-        ("chi_of_steps", "chi", GrowingChi, "chi_grown"),
-    ):
-        if state.controller(kind) is None and code not in told:
-            continue
-        values = [(line["step"], line[key]) for line in history if line.get(key) is not None]
-        before = [None, *(value for _, value in values)]
-        changes = zip(values, before, strict=False)
-        found[name] = [{"step": at, key: value} for (at, value), old in changes if value != old]
-    return found
 
 
 def draw_energy(folder: RunFolder, result: Mapping[str, Any]) -> None:

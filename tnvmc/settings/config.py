@@ -20,7 +20,6 @@ from tnvmc.limits import (
     models_in,
 )
 from tnvmc.operators import models
-from tnvmc.operators.products import Placed, joined
 from tnvmc.operators.term import Operator
 from tnvmc.settings.ansatz_settings import (
     AnsatzSettings,
@@ -34,6 +33,7 @@ from tnvmc.settings.model_settings import (
     LatticeSettings,
     TermsSettings,
     build_lattice,
+    joined_terms,
 )
 from tnvmc.settings.optimizer_settings import (
     ChiOfSteps,
@@ -334,12 +334,8 @@ def build_operator(settings: Settings) -> Operator:
     if not isinstance(hamiltonian, TermsSettings):
         model: Any = getattr(models, hamiltonian.model)
         return model(lattice, **hamiltonian.as_couplings())  # type: ignore[no-any-return]
-    placed: list[Placed] = []
-    for number, term in enumerate(hamiltonian.term, 1):
-        with errors_of(f"hamiltonian.term.{number}"):
-            placed += term.placed(lattice, hamiltonian.local_dim)
+    terms = joined_terms(hamiltonian.term, lattice, hamiltonian.local_dim, "hamiltonian")
     with errors_of("hamiltonian"):
-        terms = joined(placed)
         return Operator.from_terms(lattice, terms, local_dim=hamiltonian.local_dim, name="terms")
 
 

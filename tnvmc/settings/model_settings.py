@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 import numpy as np
@@ -15,7 +15,7 @@ from pydantic import Field, StrictInt, StrictStr, create_model
 from tnvmc.lattice import GRIDS, Lattice, chain, from_bonds
 from tnvmc.limits import NonNegative, Number, Positive, Section
 from tnvmc.operators import models
-from tnvmc.operators.products import EVERY_SITE, Placed, place
+from tnvmc.operators.products import EVERY_SITE, Placed, joined, place
 from tnvmc.settings.problems import errors_of
 
 Bond = Annotated[list[NonNegative], Length(2, 2), Field(description="pairs of site indices")]
@@ -161,6 +161,18 @@ class TermSettings(Section):
         if self.bonds == EVERY_SITE:
             raise ValueError("bonds = 'all': give sites = 'all', or a kind of bonds")
         return place(lattice, self.ops, where, self.coupling, local_dim=local_dim)
+
+
+def joined_terms(
+    terms: Iterable[TermSettings], lattice: Lattice, local_dim: int, where: str
+) -> list[Placed]:
+    """Give sites and matrices of several tables; ValueError, with the place `where` they stand."""
+    placed: list[Placed] = []
+    for number, term in enumerate(terms, 1):
+        with errors_of(f"{where}.term.{number}"):
+            placed += term.placed(lattice, local_dim)
+    with errors_of(where):
+        return joined(placed)
 
 
 OneTerm = Annotated[TermSettings, Field(description="tables, each headed [[hamiltonian.term]]")]

@@ -344,16 +344,6 @@ def check_tied(path: Path) -> Provenance:
     return checkpoint
 
 
-def provenance_at(path: Path, before: Provenance, step: int) -> Provenance:
-    """Give what a checkpoint said that was read a moment after one with `before`."""
-    if step == before.step:
-        return before
-    after, checks = read_provenance(path / CHECKPOINT), _readable_history(path).checks
-    if after is None or after.run_id != before.run_id or not 0 < step <= len(checks):
-        raise FolderError(f"{path}: {CHECKPOINT} was replaced meanwhile; try again")
-    return Provenance(before.run_id, step, checks[step - 1])
-
-
 def _readable_history(path: Path) -> Lines:
     try:
         return read_lines(read_plain(path / HISTORY))
