@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,10 +10,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.exact import MOST_IMAGES, symmetric_levels
-from tnvmc.lattice.permutations import Symmetry, SymmetryGroup
 from tnvmc.limits import Json
-from tnvmc.operators.basis import Basis
 from tnvmc.operators.term import Operator
 from tnvmc.series.kind import Row, Series
 from tnvmc.settings.build import QuantumNumbers
@@ -23,7 +19,7 @@ from tnvmc.storage.run_files import has_changed, orthogonal_hashes
 from tnvmc.storage.run_folder import CHECKPOINT
 from tnvmc.trust.energies import ABOVE_EXACT, FAR_ABOVE
 from tnvmc.trust.gaps import SIGNIFICANT, Gap, energy_gap, smallest_gap
-from tnvmc.trust.reference import DIAGONALISED_AT_ONCE, Reference, find_reference
+from tnvmc.trust.reference import DIAGONALISED_AT_ONCE, Reference, find_reference, lowest_levels
 
 _ROUNDING = 1e-9  # of an exact energy: the difference of two that are one level
 
@@ -185,11 +181,15 @@ def _level_above(
     operator: Operator, numbers: QuantumNumbers, lower: Sequence[tuple[QuantumNumbers, Reference]]
 ) -> Reference:
     """Find the lowest level besides those of other states; nothing where it is not known."""
-    n_levels = len(lower) + _SPARE
-    levels = _levels(operator, numbers, n_levels)
+
+    def levels_of(these: QuantumNumbers) -> np.ndarray | None:
+        n_levels, most = len(lower) + _SPARE, DIAGONALISED_AT_ONCE
+        return lowest_levels(operator, these.magnetisation, n_levels, most, these.group)
+
+    levels = levels_of(numbers)
     left = np.arange(0 if levels is None else len(levels))
     for theirs, reference in lower:
-        own = None if theirs == numbers else _levels(operator, theirs, n_levels)
+        own = None if theirs == numbers else levels_of(theirs)
         if levels is None or reference.energy is None or reference.method != "exact":
             return Reference()
         here = _places(levels[left], reference.energy)
@@ -206,16 +206,3 @@ def _level_above(
 def _places(levels: np.ndarray, energy: float) -> np.ndarray:
     """Where an energy stands among levels: as often as it is degenerate."""
     return np.flatnonzero(np.isclose(levels, energy, rtol=_SAME, atol=_SAME))
-
-
-def _levels(operator: Operator, numbers: QuantumNumbers, n_levels: int) -> np.ndarray | None:
-    """The lowest levels; None where they take more than a few seconds."""
-    group = numbers.group
-    if group is None:
-        group = SymmetryGroup((Symmetry("identity", tuple(range(operator.n_sites))),))
-    dimension = Basis(operator.n_sites, operator.local_dim, numbers.magnetisation).dimension
-    if dimension > DIAGONALISED_AT_ONCE or dimension * len(group) > MOST_IMAGES:
-        return None
-    with contextlib.suppress(ValueError, RuntimeError):
-        return symmetric_levels(operator, group, numbers.magnetisation, n_levels)
-    return None

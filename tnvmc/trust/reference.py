@@ -159,13 +159,27 @@ def _of_characters(
     operator: Operator, sector: int | None, most: int, group: SymmetryGroup
 ) -> KnownEnergy | None:
     """The lowest energy with given characters, or that of all where it is proven to have them."""
+    if (levels := lowest_levels(operator, sector, 1, most, group)) is not None:
+        return KnownEnergy(float(levels[0]), 0.0, "diagonalisation")
+    expected = has_ground_state(operator, group, sector or 0)
+    return lowest_energy(operator, sector, most) if expected else None
+
+
+def lowest_levels(
+    operator: Operator, sector: int | None, n_levels: int, most: int, group: SymmetryGroup | None
+) -> Any:
+    """Diagonalise for the lowest levels of a sector, all or those of a group's characters.
+
+    None where they are not found, or the sector has more than `most` states.
+    """
     dimension = operator.states(sector).dimension
-    if dimension > most or dimension * len(group) > MOST_IMAGES:
-        expected = has_ground_state(operator, group, sector or 0)
-        return lowest_energy(operator, sector, most) if expected else None
-    key = fingerprint(operator), sector, group
-    level = _remembered(key, lambda: float(symmetric_levels(operator, group, sector)[0]))
-    return None if level is None else KnownEnergy(level, 0.0, "diagonalisation")
+    if dimension > most or dimension * len(group or (1,)) > MOST_IMAGES:
+        return None
+    named: Sector = "full" if sector is None else sector
+    key = fingerprint(operator), sector, group, n_levels
+    if group is None:
+        return _remembered(key, lambda: exact_levels(operator, n_levels, named))
+    return _remembered(key, lambda: symmetric_levels(operator, group, sector, n_levels))
 
 
 _FOUND: dict[tuple[Any, ...], Any] = {}
@@ -205,13 +219,8 @@ def _lowest_levels(lower: Sequence[LowerState], most: int) -> np.ndarray:
     """The lowest levels of the sector, two more than lower states; none where not known."""
     if any(each.problem.ansatz.group is not None for each in lower):
         return np.zeros(0)
-    problem, n_below = lower[0].problem, len(lower)
-    operator, sector = problem.operator, problem.magnetisation
-    if not n_below < operator.states(sector).dimension <= most:
-        return np.zeros(0)
-    named: Sector = "full" if sector is None else sector
-    key = fingerprint(operator), sector, n_below
-    levels = _remembered(key, lambda: exact_levels(operator, n_below + 2, named))
+    problem = lower[0].problem
+    levels = lowest_levels(problem.operator, problem.magnetisation, len(lower) + 2, most, None)
     return np.zeros(0) if levels is None else levels
 
 
