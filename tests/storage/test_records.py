@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import math
 import os
@@ -205,18 +204,20 @@ def test_a_result_that_was_changed_is_none(tmp_path: Path) -> None:
 
 
 def test_what_dead_processes_left_is_cleared(tmp_path: Path) -> None:
-    """A temporary file whose process lives is locked, and stays."""
+    """Of an hour ago: one that is younger may be of a process that lives."""
     dead, living, other = (tmp_path / name for name in (".tnvmc.1.tmp", ".tnvmc.2.tmp", ".1.tmp"))
     for path in (dead, living, other):
         path.write_bytes(b"x")
-    with open(living, "rb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        RunFolder.create(tmp_path, SETTINGS).close()
-        assert not dead.exists() and living.exists() and other.exists()
+    os.utime(dead, (0, 0))
+    os.utime(other, (0, 0))
+    RunFolder.create(tmp_path, SETTINGS).close()
+    assert not dead.exists() and living.exists() and other.exists()
+    os.utime(living, (0, 0))
     RunFolder.reopen(tmp_path, 0).close()
     assert other.exists() and not living.exists()
     (tmp_path / "pictures").mkdir()
     (tmp_path / "pictures" / ".tnvmc.3.tmp").touch()
+    os.utime(tmp_path / "pictures" / ".tnvmc.3.tmp", (0, 0))
     write_atomically(tmp_path / "pictures" / "energy.png", b"x")
     assert os.listdir(tmp_path / "pictures") == ["energy.png"]
 

@@ -2,75 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
+import time
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 _OURS, _UNDER_WAY = ".tnvmc.", ".tmp"  # how names of temporary files begin and end
+_OLD = 3600.0  # seconds after which nobody writes to one any more
 
 
 def write_atomically(path: Path, content: bytes | memoryview) -> None:
     """Replace a file: temporary file in the same folder, fsync, rename, fsync of the folder.
 
-    The temporary file is locked while its process lives, as `clear_leftovers` asks.  After an
-    OSError the old file is still in place.
+    After an OSError the old file is still in place.
     """
     clear_leftovers(path.parent)
     name = f"{_OURS}{zlib.crc32(path.name.encode()):08x}.{os.getpid()}{_UNDER_WAY}"
     temporary = path.with_name(name)  # as short for a long name
-    with _locked_file(temporary) as file:
-        try:
+    try:
+        with open(temporary, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     _sync_folder(path.parent)
 
 
-@contextmanager
-def _locked_file(path: Path) -> Iterator[IO[bytes]]:
-    """Make a file that is locked from the moment on in which others can see that it is not."""
-    while True:
-        with open(path, "wb") as file:
-            # Whoever clears leftovers may have removed it before it was locked.
-            locked = _lock(file) and path.exists()
-            if locked and os.path.samestat(path.stat(), os.fstat(file.fileno())):
-                yield file
-                return
-
-
-def _lock(file: IO[bytes]) -> bool:
-    """Try to lock a file; True too where the system has no locks."""
-    try:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except (ImportError, OSError):  # a system, or a file system, without them
-        return True
-    return True
-
-
 def clear_leftovers(folder: Path) -> None:
-    """Remove the temporary files that killed processes left in a folder; nobody else's."""
-    if os.name != "posix":
-        return
+    """Remove the temporary files of killed processes: nobody has written to them for an hour."""
     for path in folder.glob(f"{_OURS}*{_UNDER_WAY}"):
-        try:
-            with open(path, "rb+") as file:
-                if not path.is_symlink() and _lock(file):
-                    path.unlink()
-        except OSError:  # gone meanwhile, or not ours to remove
-            continue
+        with contextlib.suppress(OSError):  # gone meanwhile, or not ours to remove
+            if time.time() - path.lstat().st_mtime > _OLD:
+                path.unlink()
 
 
 def read_plain(path: Path, *, anywhere: bool = False) -> bytes:
