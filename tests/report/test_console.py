@@ -21,8 +21,8 @@ from tnvmc.report.console import (
     nothing_to_do,
     result_rows,
     rows_table,
-    stage_line,
 )
+from tnvmc.report.describe import stage_line
 from tnvmc.report.live import step_note
 from tnvmc.settings.config import Settings
 from tnvmc.settings.defaults import complete
@@ -198,14 +198,14 @@ def test_why_a_run_does_not_go_on() -> None:
 
 
 def test_how_a_stage_ended() -> None:
-    record = {"stage": 2, "stopped": "plateau", "steps": 31, "energy": -21.7, "energy_error": 0.036,
+    record = {"stage": 2, "D": 3, "stopped": "plateau", "steps": 31, "energy": -21.7, "energy_error": 0.036,
               "variance": 0.72}  # fmt: skip
     assert stage_line(record, 36) == (
-        "stage 2 ended on its plateau, after 31 steps: E/N -0.6028(10), var/N 0.02"
+        "stage 2 (D = 3) ended on its plateau, after 31 steps: E/N -0.6028(10), var/N 0.02"
     )
     record |= {"stopped": "steps", "energy": None}
     assert stage_line(record, 36) == (
-        "stage 2 ended with its last step, after 31 steps: energy not finite"
+        "stage 2 (D = 3) ended with its last step, after 31 steps: energy not finite"
     )
 
 

@@ -75,7 +75,9 @@ def test_a_finished_run(tmp_path: Path, checkpoint: bytes) -> None:
     assert found["progress"] == "40 of 40 steps in 27.8 s; checkpoint after 1"
     assert found["measured"] == "energy per site -0.574232(26) (S.S units), 2048 samples"
     assert "relative error +1.63(46)e-4; exact -0.5743254416" in found["compared"]
-    assert found["stages"].startswith("1: 20 steps, D = 2, E/N -0.5675")
+    assert found["stages"].startswith(
+        "stage 1 (D = 2) ended with its last step, after 20 steps: E/N -0.5675"
+    )
     assert found["observables"] == "M^2, staggered: 0.2331(20)"
     assert ("observables", "correlations of SS, SzSz") in description.rows
     assert "tnvmc 0.1.0, last written 20" in found["version"]

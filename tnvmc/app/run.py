@@ -15,14 +15,8 @@ from tnvmc.app.recording import Recorder, draw_energy, reference_of
 from tnvmc.app.stages import StagedRun, lower_states, plan_of
 from tnvmc.backend.process import in_use, launched
 from tnvmc.backend.progress import uninterrupted
-from tnvmc.report.console import (
-    RunConsole,
-    after_steps,
-    embedding_text,
-    headline,
-    nothing_to_do,
-    stage_line,
-)
+from tnvmc.report.console import RunConsole, after_steps, embedding_text, headline, nothing_to_do
+from tnvmc.report.describe import stage_line
 from tnvmc.report.live import told_in_logs, working
 from tnvmc.settings.build import build_ansatz, build_sampler, chi_to_measure
 from tnvmc.settings.config import Settings, build_operator

@@ -24,7 +24,7 @@ from tnvmc.report.describe import (
     symmetries_text,
 )
 from tnvmc.report.live import Bar, Output, can_show, console_on, step_note, step_numbers, working
-from tnvmc.report.numbers import known_energy, per_site, relative_error
+from tnvmc.report.numbers import known_energy, relative_error
 from tnvmc.settings.config import Settings
 from tnvmc.settings.stages import stages_of
 from tnvmc.shown import duration, fixed, line, sentence, with_error
@@ -191,18 +191,6 @@ def after_steps(settings: Settings) -> list[str]:
     choice = f"{steps:.0f} steps" if round(steps) > 1 else "1 step"
     more = f"{own.measure.n_samples} samples to measure them"
     return [f"after the steps: the time of {choice} to choose parameters, {more}"]
-
-
-def stage_line(record: Mapping[str, Any], n_sites: int) -> str:
-    """Say how a stage ended, from its record in result.json."""
-    why = "on its plateau" if record["stopped"] == "plateau" else "with its last step"
-    numbers = "energy not finite"
-    if energy := per_site(record, n_sites):
-        numbers = f"E/N {energy}, var/N {record['variance'] / n_sites:.2g}"
-    told = f"stage {record['stage']} ended {why}, after {record['steps']} steps: {numbers}"
-    if (lost := record.get("lost_weight")) is not None:
-        told += f"; its bonds are cut and lose up to {lost:.1e} of their weight"
-    return told
 
 
 def nothing_to_do(result: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.operators.reference import known_energy
 from tnvmc.operators.term import Operator
+from tnvmc.report.numbers import per_site
 from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.model_settings import COUPLINGS, PerBond
 from tnvmc.shown import short, told_of, with_error
@@ -285,3 +286,16 @@ def energy_per_site(run: Run) -> tuple[float, float, str] | None:
 def stages_of(run: Run) -> Sequence[Json]:
     """Give the records of the stages that are done: from result.json, else the checkpoint."""
     return (run.result or {}).get("stages") or run.stages
+
+
+def stage_line(record: Json, n_sites: int | None) -> str:
+    """Say how a stage ended, from its record in result.json."""
+    why = "on its plateau" if record["stopped"] == "plateau" else "with its last step"
+    numbers = "energy not finite"
+    if n_sites and (energy := per_site(record, n_sites)):
+        numbers = f"E/N {energy}, var/N {record['variance'] / n_sites:.2g}"
+    sized = f" (D = {record['D']})" if record["D"] else ""
+    told = f"stage {record['stage']}{sized} ended {why}, after {record['steps']} steps: {numbers}"
+    if (lost := record.get("lost_weight")) is not None:
+        told += f"; its bonds are cut and lose up to {lost:.1e} of their weight"
+    return told

@@ -94,13 +94,7 @@ def _of_run(run: Run, checkpoint: Json | None) -> Rows:
         text = f"energy per site {per_site(step, run.n_sites) or 'not finite'}"
         yield "last steps", f"step {step['step'] + 1}: {text}{what and f'; {what}'}"
     for stage in words.stages_of(run):
-        energy, lost = per_site(stage, run.n_sites), stage.get("lost_weight")
-        text = f"{stage['stage']}: {stage['steps']} steps"
-        text += f", D = {stage['D']}" if stage.get("D") else ""
-        text += f", E/N {energy}" if energy else ""
-        if lost is not None:
-            text += f", then cut: bonds lost up to {lost:.1e} of their weight"
-        yield "stages", text
+        yield "stages", words.stage_line(stage, run.n_sites)
     yield "measured", _measured(run)
     if off := relative_error(result):
         exact = result["exact_energy_per_site"]
