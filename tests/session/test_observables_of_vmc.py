@@ -9,6 +9,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
+import tnvmc
 from tnvmc import (
     PEPS,
     SR,
@@ -85,11 +86,9 @@ def test_axes_have_names_and_places(found: Observables) -> None:
 def test_it_draws_and_shows_itself(found: Observables) -> None:
     from matplotlib import pyplot
 
-    for draw in (
-        found.plot_correlations, found.plot_correlation_map, found.plot_lattice,
-        found.plot_structure_factor,
-    ):  # fmt: skip
-        assert draw().figure is not None
+    plot = tnvmc.plot
+    for draw in (plot.correlations, plot.correlation_map, plot.lattice, plot.structure_factor):
+        assert draw(found).figure is not None
     pyplot.close("all")
     assert "SzSz" in repr(found)
     assert "per site" in repr(found)

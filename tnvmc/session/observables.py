@@ -22,7 +22,7 @@ from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.sampling.problem import Point
 from tnvmc.session.arguments import as_tuple, check_observable
 from tnvmc.session.calls import work_shown
-from tnvmc.shown import Shown, Table, drawn, with_error
+from tnvmc.shown import Shown, Table, with_error
 from tnvmc.trust.energies import of_level
 from tnvmc.trust.reference import Place
 from tnvmc.vmc.core import Made, Method, controlled
@@ -78,22 +78,6 @@ class Observables(dict[str, Any], Shown):
                 coordinates |= {"qx": ("q", q[:, 0]), "qy": ("q", q[:, 1])}
         told = {key: self[key] for key in _TOLD if self.get(key) is not None}
         return Dataset(variables, coordinates, told)
-
-    def plot_correlations(self, ax: Any = None, site: int | None = None) -> Any:
-        """Draw the correlation of a site with the others against distance."""
-        return drawn("correlations", self, ax, site=site)
-
-    def plot_correlation_map(self, ax: Any = None, site: int | None = None) -> Any:
-        """Draw the correlation of a site with the others on the lattice."""
-        return drawn("correlation_map", self, ax, site=site)
-
-    def plot_lattice(self, ax: Any = None) -> Any:
-        """Draw the energies of the bonds, and a field on the sites: `tnvmc.plot.lattice`."""
-        return drawn("lattice", self, ax)
-
-    def plot_structure_factor(self, ax: Any = None) -> Any:
-        """Draw S(q): `tnvmc.plot.structure_factor`."""
-        return drawn("structure_factor", self, ax)
 
     def _energies(self) -> tuple[str, str]:
         n, (mean, error) = self["n_sites"], _both(self["energy"])
