@@ -165,8 +165,6 @@ def test_observables_share_a_snapshot_whatever_they_replace() -> None:
     for observable in (exchange, flips, energy_terms(world.operator)):
         found = means_of(observable, snapshot, targets)
         _matches(found, [world.dense(t.matrix, *t.sites) for t in observable.terms])
-    with pytest.raises(ValueError, match="merged_targets"):
-        flips.values(snapshot, exchange.targets)
 
 
 def test_dimers_connected() -> None:
@@ -285,10 +283,6 @@ def test_jackknife_knows_correlations_and_takes_the_bias_off() -> None:
 
 
 def test_blocks_of_nothing_and_of_one() -> None:
-    with pytest.raises(ValueError, match="no samples"):
-        Blocks().mean()
-    with pytest.raises(ValueError, match="whole number of draws"):
-        Blocks().add(np.zeros((5, 1)), n_walkers=4)
     with pytest.raises(ValueError, match="weights are 0"):
         empty = Blocks()
         empty.add(np.zeros((5, 1)), np.zeros(5))

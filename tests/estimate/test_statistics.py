@@ -208,16 +208,6 @@ def test_v_score_of_numbers_whose_squares_are_none() -> None:
         assert math.isnan(v_score(energy, variance, 16))
 
 
-def test_letters() -> None:
-    for call in (lambda: estimate(np.ones(10), 3), lambda: estimate(np.ones((2, 2, 2)))):
-        with pytest.raises(ValueError, match="not a whole number of draws"):
-            call()
-    with pytest.raises(ValueError, match="no values"):
-        estimate(np.ones(0))
-    with pytest.raises(ValueError, match="3 values and 2 weights"):
-        exact_estimate(np.ones(3), np.ones(2))
-
-
 def test_reads_well() -> None:
     found: Any = Estimate(-0.61903712345, 2.34e-6, 0.1, 0.7, 1.01, 100)
     assert str(found) == "-0.6190371(23)"

@@ -98,8 +98,3 @@ def test_weights_that_are_none(weight: list[float]) -> None:
         weighted_estimate(np.ones(2), np.array(weight))
     with pytest.raises(ValueError, match="weights from"):
         effective_samples(np.array(weight))
-
-
-def test_numbers_of_weights() -> None:
-    with pytest.raises(ValueError, match="4 values and 3 weights"):
-        weighted_estimate(np.ones(4), np.ones(3))

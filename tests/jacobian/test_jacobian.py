@@ -248,13 +248,6 @@ def test_concatenate(space: str) -> None:
     assert all(a is b for a, b in zip(alone.slices, whole.slices, strict=True))
 
 
-def test_bad_input() -> None:
-    with pytest.raises(ValueError, match="no Jacobian given"):
-        concatenate([])
-    with pytest.raises(ValueError, match=r"different numbers of parameters, \[4, 6\]"):
-        concatenate([random_slices(3, (1, 1)), random_slices(3, (1, 2))])
-
-
 def test_no_zero_block_is_stored() -> None:
     """Neither gram nor adjoint may allocate what a dense (M, P) matrix takes."""
     import tracemalloc

@@ -193,8 +193,6 @@ def test_clipping_pulls_in_outliers_only(complex_: bool) -> None:
     unchanged, none = clip_outliers(energy, weight, None)
     np.testing.assert_array_equal(unchanged, energy)
     assert none == 0.0
-    with pytest.raises(ValueError, match="clip = 0"):
-        clip_outliers(energy, weight, 0)
 
 
 def test_clipping_weighs_and_spares_eigenstates() -> None:
@@ -224,5 +222,3 @@ def test_weights_need_not_be_normalised() -> None:
     one, _, _ = GradientDescent().direction(theta, jacobian, energy, weight, {})
     other, _, _ = GradientDescent().direction(theta, jacobian, energy, 17 * weight, {})
     np.testing.assert_allclose(one, other, atol=1e-14)
-    with pytest.raises(ValueError, match="must not be negative"):
-        GradientDescent().direction(theta, jacobian, energy, weight - 0.01, {})

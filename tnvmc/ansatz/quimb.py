@@ -37,15 +37,10 @@ def grid_to_quimb(
     Returns:
         A network whose physical indices carry quimb's default names, "k{row},{column}" and
         "k{site}".
-
-    Raises:
-        ValueError: tensors that do not fit the shape.
     """
     import quimb.tensor as qtn
 
     n_rows, n_cols = shape
-    if len(tensors) != n_rows * n_cols:
-        raise ValueError(f"to_quimb: {len(tensors)} tensors for a grid of {shape}")
     # quimb counts rows upwards: its "up" leads to the row with the next higher index
     wanted = "lrp" if n_rows == 1 else "urdlp"
     arrays = []

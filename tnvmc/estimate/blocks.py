@@ -49,17 +49,10 @@ class Blocks:
             values: (M, T) in draw-major order; real parts count.
             weight: (M,), on one scale over all calls.
             n_walkers: independent ones among these samples: chains, or all direct draws.
-
-        Raises:
-            ValueError: M is no multiple of the number of walkers (unless `exact`).
         """
         x = np.asarray(to_host(values)).real.astype(np.float64, copy=False)
         n_samples = len(x)
         w = np.ones(n_samples) if weight is None else np.asarray(to_host(weight), np.float64)
-        if not self.exact and n_samples % n_walkers:
-            raise ValueError(
-                f"Blocks: {n_samples} samples are no whole number of draws of {n_walkers} walkers"
-            )
         # Values without weight may be anything (psi = 0), and 0 * inf would spoil the sum.
         x = np.where((w > 0)[:, None], x, 0.0)
         few = not self.exact and n_walkers < FEWEST_WALKERS
@@ -88,7 +81,7 @@ class Blocks:
         """Means of the terms: (T,).
 
         Raises:
-            ValueError: nothing was added, or no weight.
+            ValueError: all weights are 0.
         """
         return self._without()[0]
 
@@ -119,8 +112,6 @@ class Blocks:
 
     def _without(self, by_walkers: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Means over all blocks (T,), and leaving out each block (G, T); no rows for one block."""
-        if not self._sums:
-            raise ValueError("Blocks: no samples were added")
         if by_walkers and not self.exact:
             # Layers of few walkers are their chains one after another.
             sums, weights = (np.sum(parts, axis=0) for parts in (self._sums, self._weights))

@@ -112,9 +112,6 @@ def estimate(values: Array, n_walkers: int = 1) -> Estimate:
 
     Never warns.  Constant values: error 0, tau 1/2, R-hat 1.  A single sample: error inf,
     variance 0.  Values not finite: mean NaN, all else inf.
-
-    Raises:
-        ValueError: no values, or a number of them that is no multiple of `n_walkers`.
     """
     series = _series(values, n_walkers)
     n_samples = series.size
@@ -198,15 +195,8 @@ def exact_estimate(values: Array, weight: Array) -> Estimate:
     """Give mean and variance of values (M,) of all configurations, with their |psi|^2 as weights.
 
     Error 0, tau 1/2, R-hat 1; values without weight may be anything.
-
-    Raises:
-        ValueError: another number of weights than of values, or none.
     """
     values, weight = to_host(values), to_host(weight)
-    if values.size != weight.size or values.size == 0:
-        raise ValueError(
-            f"estimate: {values.size} values and {weight.size} weights; give one weight per value"
-        )
     seen = weight.ravel() > 0
     x, w = values.ravel()[seen], weight.ravel()[seen]
     n_samples = values.size
@@ -236,13 +226,13 @@ def weighted_estimate(values: Array, weight: Array, n_walkers: int = 1) -> Estim
     Values may be complex, as for `estimate`.  All weight on one sample: error inf, variance 0.
 
     Raises:
-        ValueError: weights of another number than values, negative, not finite or all zero.
+        ValueError: weights negative, not finite or all zero.
 
     Source: A. B. Owen, Monte Carlo theory, methods and examples, chapter 9.2 (2013); the
     jackknife: B. Efron, The jackknife, the bootstrap and other resampling plans (1982).
     """
     x, w = _series(values, n_walkers), _series(weight, n_walkers)
-    share = _shares(w, x.size)
+    share = _shares(w)
     seen = share > 0
     x = np.where(seen, x, x[seen][0])
     if not np.isfinite(x).all():
@@ -272,7 +262,7 @@ def pull(values: Array, weight: Array | None) -> np.ndarray:
     cancels in the difference of the pulls.
     """
     x = np.real(to_host(values)).ravel().astype(np.float64)
-    w = np.ones(x.size) if weight is None else _shares(to_host(weight).ravel(), x.size) * x.size
+    w = np.ones(x.size) if weight is None else _shares(to_host(weight).ravel()) * x.size
     x = np.where(w > 0, x, x[w.argmax()])
     return np.asarray(w * (x - np.average(x, weights=w)))
 
@@ -284,13 +274,11 @@ def effective_samples(weight: Array) -> float:
         ValueError: weights negative, not finite or all zero.
     """
     series = _series(weight, 1)
-    return 1.0 / float((_shares(series, series.size) ** 2).sum())
+    return 1.0 / float((_shares(series) ** 2).sum())
 
 
-def _shares(weight: np.ndarray, n_values: int) -> np.ndarray:
+def _shares(weight: np.ndarray) -> np.ndarray:
     """Weights divided by their sum, without overflow."""
-    if weight.size != n_values:
-        raise ValueError(f"{n_values} values and {weight.size} weights; give one weight per value")
     largest = float(weight.max())
     if not np.isfinite(weight).all() or float(weight.min()) < 0 or largest == 0:
         raise ValueError(
@@ -329,13 +317,6 @@ def _series(values: Array, n_walkers: int) -> np.ndarray:
     array = np.asarray(to_host(values))
     if array.ndim == 2:
         n_walkers = array.shape[1]
-    if array.size == 0:
-        raise ValueError("estimate: no values were given")
-    if array.ndim > 2 or array.size % n_walkers:
-        raise ValueError(
-            f"estimate: values of shape {array.shape} are not a whole number of draws of "
-            f"{n_walkers} walkers; give (n_draws, W), or (n_draws * W,) in draw-major order"
-        )
     return array.reshape(-1, n_walkers)
 
 

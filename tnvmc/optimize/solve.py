@@ -87,15 +87,11 @@ def clip_outliers(local_energy: Array, weight: Array, clip: float | None) -> tup
 
     Returns the energies (M,) in double precision, and the weight of those changed.
     Cost: two sorts on the host.
-
-    Raises ValueError when `clip` is not positive.
     """
     xp = array_namespace(local_energy)
     energy = xp.astype(local_energy, double_of(xp, local_energy))
     if clip is None:
         return energy, 0.0
-    if not clip > 0:
-        raise ValueError(f"clip = {clip}: must be a positive number of deviations, or None")
     values, w = to_host(energy), to_host(weight)
     centre: complex = _weighted_median(values.real, w)
     if is_complex(values):
@@ -123,13 +119,7 @@ def _normalised(weight: Array | None, local_energy: Array) -> Array:
     if weight is None:
         return xp.full((n_samples,), 1.0 / n_samples, dtype=xp.float64)
     weight = xp.astype(weight, xp.float64)
-    total = float(xp.sum(weight))
-    if not total > 0 or bool(xp.any(weight < 0)):
-        raise ValueError(
-            f"weights of {n_samples} samples sum to {total} with smallest {float(xp.min(weight))}; "
-            "they must not be negative, nor all be zero"
-        )
-    return weight / total
+    return weight / float(xp.sum(weight))
 
 
 def _check(theta: Array, jacobian: Jacobian, local_energy: Array, weight: Array | None) -> bool:

@@ -112,8 +112,6 @@ def test_bonds_of_unequal_size_are_filled_up():
 
 
 def test_errors():
-    with pytest.raises(ValueError, match="3 tensors for a grid"):
-        grid_to_quimb(random_positive(chain(3), 2), (2, 2))
     with pytest.raises(ValueError, match="periodic"):
         grid_from_quimb(qtn.MPS_rand_state(6, 3, cyclic=True, seed=0))
     two_tensors = grid_to_quimb(random_state((2, 2), D=2), (2, 2))

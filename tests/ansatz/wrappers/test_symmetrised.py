@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,7 @@ from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.enumerate import Enumerate
-from tnvmc.sampling.moves import exchanges, flips, moves_for
+from tnvmc.sampling.moves import flips, moves_for
 from tnvmc.session.vmc import VMC
 
 UNCUT = 64
@@ -264,7 +263,7 @@ def test_optimising_the_symmetrised_state(reweight: bool) -> None:
 
 
 def test_scheme_and_hints_pass_through() -> None:
-    state, theta = small()
+    state = small()[0]
     assert state.scheme is not None and state.dtype is not None
     assert state.scheme == SRC(UNCUT) and state.dtype == np.float64
     assert state.execution.chunk == state.ansatz.execution.chunk
@@ -276,10 +275,6 @@ def test_scheme_and_hints_pass_through() -> None:
     assert ring.scheme is None
     with pytest.raises(ValueError, match="moves 6 sites"):
         Symmetrised(PEPS(square(2, 2), 2), state.group)
-    with pytest.raises(TypeError, match="start"):
-        walkers = state.start(theta, oracles.all_configs(6))
-        moves = exchanges(state.lattice, [(0, 1)])
-        state.sweep(theta, replace(walkers, cache=None), moves, np.zeros((64, 1)))
 
 
 def test_an_image_where_psi_vanishes_still_counts() -> None:

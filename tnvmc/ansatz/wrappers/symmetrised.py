@@ -215,7 +215,8 @@ class Symmetrised(Ansatz):
         if not self.reweight:
             psi = partial(self.log_amplitude, theta)
             return amplitude_sweep(psi, self.local_dim, walkers, moves, uniforms)
-        inner, info = self.ansatz.sweep(theta, self._shown(walkers).walkers, moves, uniforms)
+        before: Any = walkers.cache
+        inner, info = self.ansatz.sweep(theta, before.walkers, moves, uniforms)
         shown = inner.configs
         if uniforms.shape[1]:
             xp = array_namespace(uniforms)
@@ -236,7 +237,8 @@ class Symmetrised(Ansatz):
         Raises:
             ValueError: with `jacobian`, where psi is exactly 0 at an image and psi_sym is not.
         """
-        configs = self._shown(walkers).configs if self.reweight else walkers.configs
+        shown: Any = walkers.cache if self.reweight else walkers
+        configs = shown.configs
         sums = Sums()
         for g, image in zip(self.group.elements, self._images(configs), strict=True):
             tables = {
@@ -272,12 +274,6 @@ class Symmetrised(Ansatz):
         derivatives = DenseJacobian(sums.over(amplitude, DERIVATIVES)) if jacobian else None
         kept = weight if self.reweight else None
         return walkers, Snapshot(configs, amplitude, ratios, derivatives, kept, sums.spread(shares))
-
-    @staticmethod
-    def _shown(walkers: Walkers) -> _Shown:
-        if not isinstance(walkers.cache, _Shown):
-            raise TypeError("Symmetrised: make these walkers with start(theta, configs)")
-        return walkers.cache
 
     def _images(self, configs: Array) -> Iterator[Array]:
         """Yield g s for every element, each (B, N)."""
