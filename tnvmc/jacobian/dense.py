@@ -87,7 +87,6 @@ class DenseJacobian(LocalJacobian):
 
     @property
     def products(self) -> DenseProducts:
-        """All blocks; the whole matrix elsewhere than on NumPy."""
         on_host = array_namespace(self.matrix) is np
         return DenseProducts(in_blocks(self.matrix) if on_host else [self.matrix])
 

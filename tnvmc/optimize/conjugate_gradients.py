@@ -94,7 +94,7 @@ class ConjugateGradients:
         residual = rhs / scale if scale > 0 else rhs
         x = best = xp.zeros_like(rhs)
         direction = nearer = residual if inverse is None else inverse(residual)
-        square, product_of = _square(residual), _real_dot(residual, nearer)
+        square, product_of = _real_dot(residual, residual), _real_dot(residual, nearer)
         norm = least = square
         target = self.tolerance**2 * square
         iterations = 0
@@ -108,7 +108,7 @@ class ConjugateGradients:
             length = product_of / curvature
             x = x + length * direction
             residual = residual - length * product
-            square = _square(residual)
+            square = _real_dot(residual, residual)
             if not square >= least:
                 best, least = x, square
             nearer = residual if inverse is None else inverse(residual)
@@ -119,10 +119,6 @@ class ConjugateGradients:
         return scale * best, SolveInfo(
             "conjugate gradients", shift, rhs.shape[0], residual=left, iterations=iterations
         )
-
-
-def _square(v: Array) -> float:
-    return _real_dot(v, v)
 
 
 def _real_dot(u: Array, v: Array) -> float:

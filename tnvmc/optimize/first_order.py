@@ -67,7 +67,6 @@ class GradientDescent(FirstOrder):
     def of_force(
         self, force: Array, state: RuleState, key: tuple[int, int]
     ) -> tuple[Array, RuleState]:
-        """Give the force."""
         return force, {}
 
 

@@ -76,11 +76,9 @@ class Paced(Rule):
         return rate * found, {**_named(after), "rate": rate, "last": found}, info
 
     def for_shared_tensors(self, n_params: int) -> Paced:
-        """With the rule for such a state."""
         return replace(self, rule=self.rule.for_shared_tensors(n_params))
 
     def unsolved(self, info: Info) -> float | None:
-        """What the rule has not solved."""
         return self.rule.unsolved(info)
 
     def shortened(self, state: RuleState, factor: float) -> RuleState:

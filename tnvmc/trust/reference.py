@@ -10,7 +10,7 @@ import contextlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -263,7 +263,7 @@ def of_excited(
     for number, (each, found) in enumerate(zip(lower, overlaps, strict=True), 1):
         distance = abs(mean - each.energy.mean)
         limit = max(_NEGLIGIBLE, min(OVERLAP, error / distance if distance else OVERLAP))
-        values = {"number": number, **found.as_dict()}
+        values = {"number": number, **asdict(found)}
         if found.squared > limit + 2 * found.error:
             orthogonal = False
             yield Diagnostic("not_orthogonal", "warning", {**values, "raise": ["penalty"]})

@@ -22,7 +22,7 @@ from tnvmc.operators.term import Operator
 from tnvmc.optimize.pace import Paced
 from tnvmc.optimize.rule import Rule
 from tnvmc.sampling.chains import Sampler
-from tnvmc.vmc.core import Method
+from tnvmc.vmc.core import Controller, Method
 from tnvmc.vmc.observation import Observation
 
 Array = Any
@@ -188,7 +188,7 @@ POWER = 3
 
 
 @dataclass(frozen=True)
-class MeanOfIterates:
+class MeanOfIterates(Controller):
     """The first parameters and the mean of all that were found good: they may be measured.
 
     Iterates of a noisy optimisation wander about the minimum; their mean lies closer to it (Polyak
@@ -202,10 +202,6 @@ class MeanOfIterates:
     mean: Array  #: (P,)
     count: int = 0  #: iterates in the mean
 
-    def applied(self, method: Method) -> Method:
-        """The method as it is."""
-        return method
-
     def after(self, seen: Observation | None, info: Info | None) -> MeanOfIterates:
         """Add the parameters that a step has found good."""
         return self if seen is None or info is None else self.with_iterate(seen.point.theta)
@@ -214,10 +210,6 @@ class MeanOfIterates:
         """Add parameters (P,) to the mean."""
         share = (POWER + 1) / (self.count + POWER + 1)
         return MeanOfIterates(self.first, self.mean + share * (theta - self.mean), self.count + 1)
-
-    def diagnostics(self, before: MeanOfIterates) -> tuple[Diagnostic, ...]:
-        """Nothing: a measurement tells whether it took the mean."""
-        return ()
 
     def restored(self, fields: Info | None) -> MeanOfIterates | None:
         """That of the checkpoint: an archive has none, and its only parameters are measured."""

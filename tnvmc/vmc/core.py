@@ -42,6 +42,7 @@ class Controller(Protocol):
 
     def applied(self, method: Method) -> Method:
         """The method of the next step, or of a measurement now."""
+        return method
 
     def after(self, seen: Observation | None, info: Mapping[str, Any] | None) -> Self:
         """The controller after a step.
@@ -53,6 +54,7 @@ class Controller(Protocol):
 
     def diagnostics(self, before: Self) -> tuple[Diagnostic, ...]:
         """Tell of what has changed in a step."""
+        return ()
 
     def restored(self, fields: Mapping[str, Any] | None) -> Self | None:
         """The controller of a checkpoint within the limits of this one.

@@ -46,10 +46,6 @@ class Overlap:
     error: float  #: standard error; an estimate near 0 may be negative
     penalty: float  #: lambda, in the units of the Hamiltonian
 
-    def as_dict(self) -> dict[str, float]:
-        """Give a dict for JSON."""
-        return {"squared": self.squared, "error": self.error, "penalty": self.penalty}
-
 
 @dataclass(frozen=True, eq=False)
 class LowerState:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tnvmc.estimate.diagnostic import Diagnostic
@@ -212,12 +212,9 @@ def _known(record: StepRecord | Measurement, names: Sequence[str]) -> list[tuple
 
 
 def _as_dict(record: StepRecord | Measurement) -> dict[str, Any]:
-    values = {f.name: getattr(record, f.name) for f in fields(record) if f.name != "origin"}
-    values["diagnostics"] = [found.as_dict() for found in record.diagnostics]
-    if not values.pop("overlaps"):
-        return finite_or_none(values)
-    values["overlaps"] = [found.as_dict() for found in record.overlaps]
-    return finite_or_none(values)
+    left_out = {"origin"} if record.overlaps else {"origin", "overlaps"}
+    values = asdict(record)
+    return finite_or_none({name: values[name] for name in values if name not in left_out})
 
 
 def finite_or_none(values: Mapping[str, Any]) -> dict[str, Any]:

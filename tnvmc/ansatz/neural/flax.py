@@ -117,7 +117,6 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
 
     @property
     def kept_by(self) -> tuple[Patch, ...]:
-        """See `Abilities.kept_by`."""
         return self.averaging.kept_by
 
     def __init__(
@@ -201,7 +200,6 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
         return Execution(power_below(_LARGEST_CHUNK // n_images), in_all, own_threads=True)
 
     def description(self) -> dict[str, Any]:
-        """Class and architecture, in plain values."""
         return {"ansatz": "FlaxAnsatz", "architecture": plain(self.architecture)}
 
     def rebuild(self) -> dict[str, Any] | None:
@@ -228,7 +226,6 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
         }
 
     def orbit_classes(self, configs: np.ndarray, operator: Operator) -> Any:
-        """Give one configuration of each orbit and how many it stands for."""
         return self.orbits.classes(configs, operator)
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:

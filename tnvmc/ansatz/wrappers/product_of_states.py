@@ -56,7 +56,6 @@ class _Factors(InFiles):
         )
 
     def description(self) -> dict[str, Any]:
-        """Give the class, and both states."""
         parts = {"first": self.first.description(), "second": self.second.description()}
         return {**super().description(), "architecture": parts}
 
@@ -150,7 +149,6 @@ class ProductOfStates(_Factors):
         return tuple(g for g in self.first.kept_by if g in self.second.kept_by)
 
     def with_scheme(self, scheme: Any) -> ProductOfStates:
-        """Give the product with the first state contracted in another way; theta carries over."""
         return ProductOfStates(self.first.with_scheme(scheme), self.second, self.sweeps)
 
     def drawer(self, theta: Array, chi: int | None = None, chi_mpo: int | None = None) -> Draw:
@@ -158,7 +156,6 @@ class ProductOfStates(_Factors):
         return self.first.drawer(self.split(theta)[0], chi, chi_mpo)
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
-        """psi(s) for configurations (B, N)."""
         states = zip((self.first, self.second), self.split(theta), strict=True)
         return _product(*(state.log_amplitude(own, configs) for state, own in states))
 

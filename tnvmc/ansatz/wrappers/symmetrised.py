@@ -118,7 +118,6 @@ class Symmetrised(Ansatz):
         self.group, self.reweight = group, reweight
 
     def with_scheme(self, scheme: Any) -> Symmetrised:
-        """Give the same state contracted in another way; theta carries over."""
         return Symmetrised(self.ansatz.with_scheme(scheme), self.group, self.reweight)
 
     def __repr__(self) -> str:
