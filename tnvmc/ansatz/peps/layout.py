@@ -303,8 +303,22 @@ class TensorLayout:
         if self.shared:
             return self.shared.free_entries(parts)
         if self.even:
-            return self.even.flatten(parts)
+            theta = self.even.flatten(parts)
+            for site, (part, even) in enumerate(zip(parts, self.tensors(theta), strict=True)):
+                if float(xp.max(xp.abs(part - even))) > 0:
+                    raise ValueError(
+                        f"PEPS.flatten: the tensor of site {site} has entries that are not even "
+                        "(parities of spin and bonds, whose states are even and odd by turns, do "
+                        "not add to 0), which no PEPS of fermions has"
+                    )
+            return theta
         return xp.concat([xp.reshape(part, (-1,)) for part in parts])
+
+    def even_part(self, tensors: Sequence[Array]) -> Sequence[Array]:
+        """Tensors of fermions without the entries that are no parameters; of spins themselves."""
+        if not self.even:
+            return tensors
+        return self.even.tensors(self.even.flatten(tensors))
 
     def to_quimb(self, theta: Array) -> Any:
         """Give the state as a quimb PEPS, or a MatrixProductState for one row.

@@ -32,6 +32,12 @@ def signed(psi: np.ndarray) -> np.ndarray:
     return psi * (abs(largest) / largest)
 
 
+def cut_of(tensors, found, D):
+    """Cut tensors (d, up, left, down, right)."""
+    largest = max(D, *(max(tensor.shape[1:]) for tensor in tensors))
+    return cut(VidalPEPS.from_peps(tensors, found, largest, is_complex=False), D)
+
+
 def random_state(
     lattice: Lattice, D: int, dtype: str = "float64", bonds: Bonds = "open", seed: int = 0
 ) -> list[np.ndarray]:
@@ -47,7 +53,7 @@ def test_settling_and_cutting_to_the_same_D_keep_the_state(
     lattice: Lattice, bonds: Bonds, dtype: str
 ) -> None:
     tensors, found = random_state(lattice, 3, dtype, bonds), embedding(lattice, bonds)
-    kept, lost = cut(tensors, found, 3)
+    kept, lost = cut_of(tensors, found, 3)
     assert lost == 0
     assert [t.shape[1:] for t in kept] == bond_sizes(found, 3)
     psi = [signed(state_of(each, lattice)) for each in (kept, tensors)]
@@ -58,7 +64,7 @@ def test_settling_and_cutting_to_the_same_D_keep_the_state(
 def test_what_has_grown_is_cut_back(lattice: Lattice, bonds: Bonds) -> None:
     """New entries are zero: weights of them are."""
     small, found = random_state(lattice, 2, bonds=bonds), embedding(lattice, bonds)
-    kept, lost = cut(grow(small, found, 4, noise=0), found, 2)
+    kept, lost = cut_of(grow(small, found, 4, noise=0), found, 2)
     assert lost < ROUNDING
     psi = [signed(state_of(each, lattice)) for each in (kept, small)]
     assert np.allclose(*psi, atol=ROUNDING)
@@ -74,7 +80,7 @@ def test_on_a_chain_the_cut_is_that_of_schmidt() -> None:
     weights = state.weights[state.bond_at[2, 3]]
     assert np.allclose(weights, np.linalg.svd(psi)[1][:4], atol=FROM_A_CUT)
     narrow = [t.copy() for t in tensors]
-    two, lost = cut(narrow, found, 2)
+    two, lost = cut_of(narrow, found, 2)
     best = np.sqrt(1 - np.sum(np.linalg.svd(psi)[1][2:] ** 2))
     overlap = abs(state_of(two, chain(6)) @ psi.ravel())
     assert overlap <= best + ROUNDING
@@ -95,7 +101,7 @@ def test_a_cut_loses_less_than_leaving_entries_out() -> None:
         turned[other] = turned[other].swapaxes(1, 2)
     psi = state_of(turned, lattice)
     assert np.allclose(signed(psi), signed(state_of(wide, lattice)), atol=1e-10)
-    kept, lost = cut(turned, found, 2)
+    kept, lost = cut_of(turned, found, 2)
     left_out = [t[(slice(None), *(slice(2),) * 4)] for t in turned]
     by_cut, by_hand = (1 - abs(state_of(t, lattice) @ psi) for t in (kept, left_out))
     assert 0 < by_cut < 0.2 * by_hand
@@ -104,18 +110,18 @@ def test_a_cut_loses_less_than_leaving_entries_out() -> None:
 
 def test_tensors_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="6 tensors"):
-        cut(random_positive(square(2, 3), 3), embedding(square(3, 3)), 2)
+        cut_of(random_positive(square(2, 3), 3), embedding(square(3, 3)), 2)
 
 
 @pytest.mark.parametrize("value", [0.0, np.nan, np.inf])
 def test_a_state_that_is_none(value: float) -> None:
     tensors = random_positive(square(2, 3), 3)
     with pytest.raises(ValueError, match="site 4 is zero or not finite"):
-        cut([*tensors[:4], tensors[4] * value, tensors[5]], embedding(square(2, 3)), 2)
+        cut_of([*tensors[:4], tensors[4] * value, tensors[5]], embedding(square(2, 3)), 2)
     tensors[0] = tensors[0] * np.array([1.0, 0.0, 0.0])  # its bond to the right: one state,
     tensors[1] = tensors[1] * np.array([0.0, 1.0, 0.0])[:, None, None]  # and there another
     with pytest.raises(ValueError, match="the state vanishes"):
-        cut(tensors, embedding(square(2, 3)), 2)
+        cut_of(tensors, embedding(square(2, 3)), 2)
 
 
 @pytest.mark.parametrize(("legs", "n_rows"), [((RIGHT,), 6), ((RIGHT, DOWN), 1)])

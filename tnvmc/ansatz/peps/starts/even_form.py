@@ -36,23 +36,48 @@ class EvenVidalPEPS(VidalPEPS):
     odd: tuple[int, ...] = ()
 
     @classmethod
-    def start(cls, operator: Operator, found: Embedding, D: int, seed: int) -> EvenVidalPEPS:
-        """A product of occupied sites, with noise; see `occupied`."""
-        fermions = operator.fermions
-        assert fermions is not None
-        odd, states = np.array(fermions.odd), occupied(operator)
+    def product_with_noise(
+        cls, operator: Operator, found: Embedding, D: int, seed: int
+    ) -> EvenVidalPEPS:
+        """A product of `occupied` sites, with noise."""
+        assert operator.fermions is not None
+        odd, states = np.array(operator.fermions.odd), occupied(operator)
         bonds = _parities_of_bonds(found, odd[states])
         rng, tensors = np.random.Generator(np.random.PCG64(seed)), []
         for site, place in enumerate(found.places):
             sizes = tuple(2 if found.joins(place, leg) else 1 for leg in range(4))
-            tensor = _NOISE * rng.normal(size=(len(odd), *sizes))
+            tensors.append(_NOISE * rng.normal(size=(len(odd), *sizes)))
             own = [bonds.get(_bond(found, place, leg), 0) for leg in range(4)]
-            tensor[(states[site], *own)] = 1.0
-            charge = odd[states].sum() % 2 if site == 0 else 0
-            tensors.append(np.where((_parity(odd, sizes) + charge) % 2 == 0, tensor, 0.0))
-        plain = VidalPEPS.from_peps(tensors, found, D, operator.is_complex)
-        state = cls(found, plain.tensors, plain.weights, plain.bond_at, fermions.odd)
-        if odd[states].sum() % 2:
+            tensors[site][(states[site], *own)] = 1.0
+        about = found, D, operator.is_complex
+        return cls.from_even(tensors, *about, operator.fermions.odd, int(odd[states].sum()) % 2)
+
+    @classmethod
+    def from_even(
+        cls,
+        tensors: Sequence[Array],
+        found: Embedding,
+        D: int,
+        is_complex: bool,
+        odd: tuple[int, ...],
+        charge: int | None = None,
+    ) -> EvenVidalPEPS:
+        """`from_peps` of the even entries; `charge` is the parity of the number of particles.
+
+        Without it, the one of which the first tensor has more.
+        """
+        parities = [_parity(np.array(odd), tensor.shape[1:]) for tensor in tensors]
+        if charge is None:
+            shares = [np.sum(np.abs(tensors[0][parities[0] == p]) ** 2) for p in (0, 1)]
+            charge = int(np.argmax(shares))
+        wanted = [charge] + [0] * (len(tensors) - 1)
+        even = [
+            np.where(parity == p, tensor, 0)
+            for parity, p, tensor in zip(parities, wanted, tensors, strict=True)
+        ]
+        plain = VidalPEPS.from_peps(even, found, D, is_complex)
+        state = cls(found, plain.tensors, plain.weights, plain.bond_at, odd)
+        if charge:
             state._end_with_odd_state(LEFT if found.shape[1] > 1 else UP)
         return state
 
@@ -86,7 +111,7 @@ class EvenVidalPEPS(VidalPEPS):
     def _turned(self, leg: int) -> Array:
         """-1 where the spin and a leg are odd, for tensors (K, d, up, left, down, right)."""
         shape = [1, len(self.odd), 1, 1, 1, 1]
-        along = np.arange(self.tensors.shape[leg + 1]) % 2
+        along = np.arange(self.tensors.shape[leg + 2]) % 2
         legs = along.reshape([-1 if axis == leg + 2 else 1 for axis in range(6)])
         return 1.0 - 2 * np.array(self.odd).reshape(shape) * legs
 

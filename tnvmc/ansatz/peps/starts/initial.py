@@ -48,16 +48,15 @@ def initial(layout: TensorLayout, operator: Operator, seed: int, kind: str) -> A
     if layout.shared:
         return _shared_initial(layout.shared, here, seed, kind).astype(layout.dtype)
     if kind == "random":
-        dtype, local_dim = layout.dtype, layout.local_dim
-        return layout.flatten(
-            random_positive(layout.lattice, layout.D, dtype, seed, local_dim, layout.bonds)
-        )
+        dtype, d = layout.dtype, layout.local_dim
+        positive = random_positive(layout.lattice, layout.D, dtype, seed, d, layout.bonds)
+        return layout.flatten(layout.even_part(positive))
     tensors = simple_update(
         here, layout.D, max_steps=_MOST_STEPS[kind], seed=seed, bonds=layout.bonds
     )
     rng = np.random.Generator(np.random.PCG64(seed))
     # Zeros get a little noise, which opens bonds that the evolution leaves unused.
-    return layout.flatten([noisy(tensor, rng) for tensor in tensors])
+    return layout.flatten(layout.even_part([noisy(tensor, rng) for tensor in tensors]))
 
 
 def _shared_initial(shared: SharedTensors, operator: Operator, seed: int, kind: str) -> np.ndarray:

@@ -10,10 +10,11 @@ import numpy as np
 
 from tnvmc.ansatz.peps.orbits import Orbit, nearest_alike
 from tnvmc.ansatz.peps.sharing import SharedTensors, Sharing
+from tnvmc.ansatz.peps.starts.even_form import EvenVidalPEPS
 from tnvmc.ansatz.peps.starts.initial import with_noise
 from tnvmc.ansatz.peps.starts.simple_update import evolved
 from tnvmc.ansatz.peps.starts.tensors import NOISE, grow, noisy
-from tnvmc.ansatz.peps.starts.vidal_form import cut
+from tnvmc.ansatz.peps.starts.vidal_form import VidalPEPS, cut
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
@@ -48,7 +49,8 @@ def grown(
     rng = np.random.Generator(np.random.PCG64(seed))
     here = replace(operator, lattice=large.lattice)
     wide = evolved(here, tensors, large.D, EVOLVE, bonds=large.bonds)
-    return to_namespace(large.flatten([noisy(tensor, rng, noise) for tensor in wide]), xp)
+    wide = [noisy(tensor, rng, noise) for tensor in wide]
+    return to_namespace(large.flatten(large.even_part(wide)), xp)
 
 
 def of_next_stage(
@@ -87,8 +89,14 @@ def cut_to(tensors: Sequence[Array], small: PEPS, seed: int = 0) -> tuple[Array,
             "sharing"
         )
     xp, rng = array_namespace(tensors[0]), np.random.Generator(np.random.PCG64(seed))
-    kept, lost = cut([to_host(tensor) for tensor in tensors], small.embedding, small.D)
-    return to_namespace(small.flatten([noisy(tensor, rng) for tensor in kept]), xp), lost
+    tensors = [to_host(tensor) for tensor in tensors]
+    about = small.embedding, max(max(tensor.shape[1:]) for tensor in tensors), False
+    state = VidalPEPS.from_peps(tensors, *about)
+    if small.fermions:
+        state = EvenVidalPEPS.from_even(tensors, *about, small.fermions.odd)
+    kept, lost = cut(state, small.D)
+    kept = [noisy(tensor, rng) for tensor in kept]
+    return to_namespace(small.flatten(small.even_part(kept)), xp), lost
 
 
 def lacks_bulk_of(after: PEPS, sharing: Sharing | None) -> bool:
@@ -123,7 +131,7 @@ def from_other(before: PEPS, theta: Array, after: PEPS, seed: int) -> Array:
     if smaller:  # of open bonds, for rings
         rows = PEPS(after.lattice, after.D, theta.dtype.name, local_dim=after.local_dim)
         tensors = rows.tensors(cut_to(tensors, rows, seed)[0])
-    return after.flatten(grow(tensors, after.embedding, after.D, seed=seed))
+    return after.flatten(after.even_part(grow(tensors, after.embedding, after.D, seed=seed)))
 
 
 def repeated(before: PEPS, theta: np.ndarray, after: PEPS) -> np.ndarray:

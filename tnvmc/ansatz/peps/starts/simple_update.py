@@ -127,9 +127,14 @@ def evolved(
     Raises:
         ValueError: a bond is larger than D already; tensors that do not fit the grid.
     """
-    plan = _plan(operator, bonds, pattern_vectors(operator)[1])
     found = embedding(operator.lattice, bonds)
-    state = VidalPEPS.from_peps(tensors, found, D, operator.is_complex)
+    if operator.fermions:
+        about = found, D, operator.is_complex, operator.fermions.odd
+        state: VidalPEPS = EvenVidalPEPS.from_even(tensors, *about)
+        plan = plan_gates(operator, bonds)
+    else:
+        state = VidalPEPS.from_peps(tensors, found, D, operator.is_complex)
+        plan = _plan(operator, bonds, pattern_vectors(operator)[1])
     equilibrate(state)
     tau = TAU[-1]
     gates = [exponential(batch.matrices, tau / 2 / plan.scale) for batch in plan.pairs]
@@ -141,7 +146,7 @@ def evolved(
 def _start(operator: Operator, found: Embedding, D: int, seed: int) -> tuple[VidalPEPS, str]:
     """The product state that the evolution begins with, and its name."""
     if operator.fermions:
-        return EvenVidalPEPS.start(operator, found, D, seed), "occupied sites"
+        return EvenVidalPEPS.product_with_noise(operator, found, D, seed), "occupied sites"
     vectors, name = start_vectors(operator, seed)
     return VidalPEPS.product(found, vectors, D, operator.is_complex), name
 

@@ -81,8 +81,12 @@ class VidalPEPS:
         """Pad tensors (d, up, left, down, right) of the sites, with even weights on the bonds.
 
         Raises:
-            ValueError: a bond is larger than D already; tensors that do not fit the grid.
+            ValueError: a bond is larger than D already; tensors that do not fit the grid, are zero
+                or not finite.
         """
+        for site, tensor in enumerate(tensors):
+            if not np.isfinite(tensor).all() or not np.any(tensor):
+                raise ValueError(f"simple update: the tensor of site {site} is zero or not finite")
         largest = max(max(tensor.shape[1:]) for tensor in tensors)
         if len(tensors) != len(found.places) or largest > D:
             raise ValueError(
@@ -275,20 +279,19 @@ def equilibrate(state: VidalPEPS) -> None:
     for _ in range(_SWEEPS):
         before = state.weights.copy()
         for batch in batches:
-            update_neighbours(state, batch, batch.matrices)
+            state.update(batch, batch.matrices)
         if np.abs(state.weights - before).max() < _CONVERGED:
             break
 
 
-def cut(tensors: Sequence[Array], found: Embedding, D: int) -> tuple[list[Array], float]:
+def cut(state: VidalPEPS, D: int) -> tuple[list[Array], float]:
     """Keep the D states of largest weight on every bond.
 
     Exact where a bond needs no more of them, as on a tree for a bond of rank D.  With loops it is
     an approximation, good enough to begin an optimisation: see `docs/decisions/036-cut-states.md`.
 
     Args:
-        tensors: (d, up, left, down, right) of each site.
-        found: the bonds of the network.
+        state: that is cut, in place, in any gauge.
         D: largest bond of the result.
 
     Returns:
@@ -296,13 +299,8 @@ def cut(tensors: Sequence[Array], found: Embedding, D: int) -> tuple[list[Array]
         as a share of the sum of squares of its weights.  It is no error of the energy.
 
     Raises:
-        ValueError: tensors that do not fit the grid, are zero or not finite; a state that vanishes.
+        ValueError: a state that vanishes.
     """
-    for site, tensor in enumerate(tensors):
-        if not np.isfinite(tensor).all() or not np.any(tensor):
-            raise ValueError(f"cut: the tensor of site {site} is zero or not finite")
-    largest = max(D, *(max(tensor.shape[1:]) for tensor in tensors))
-    state = VidalPEPS.from_peps(tensors, found, largest, is_complex=False)
     try:
         with np.errstate(divide="ignore", invalid="ignore"):
             equilibrate(state)
