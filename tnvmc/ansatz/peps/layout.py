@@ -112,7 +112,7 @@ class TensorLayout:
             self.shared = SharedTensors(self.sharing, self.embedding, self.shapes)
             self.n_unshared = sum(map(prod, self.shapes))
 
-    def hold_fermions(self, fermions: Fermions | Literal["auto"] | None) -> None:
+    def _hold_fermions(self, fermions: Fermions | Literal["auto"] | None) -> None:
         """Take even tensors alone; "auto" leaves it to the Hamiltonian, and takes all until then.
 
         Raises:

@@ -91,7 +91,7 @@ class PEPS(RowContraction):
         if hasattr(dtype, "absorb"):
             raise TypeError(f"PEPS: dtype is {shortly(dtype)}; write scheme={dtype!r}")
         super().__init__(lattice, D, dtype, local_dim, bonds, sharing)
-        self.hold_fermions(fermions)
+        self._hold_fermions(fermions)
         if scheme is not None and (isinstance(scheme, type) or not isinstance(scheme, Scheme)):
             raise ValueError(f"PEPS: scheme must be a scheme, as SRC(chi=8), got {shortly(scheme)}")
         self.scheme: Scheme = SRC(default_chi(self.D)) if scheme is None else scheme
