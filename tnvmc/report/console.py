@@ -27,7 +27,7 @@ from tnvmc.report.live import Bar, Output, can_show, console_on, step_note, step
 from tnvmc.report.numbers import known_energy, relative_error
 from tnvmc.settings.config import Settings
 from tnvmc.settings.stages import stages_of
-from tnvmc.shown import duration, fixed, line, sentence, with_error
+from tnvmc.shown import duration, fixed, line, sentence, told_of, with_error
 from tnvmc.trust.finished_run import diagnostics_of, to_heed, verdict
 from tnvmc.vmc.measured_iterate import ENOUGH, FEWEST, steps_of_choice
 from tnvmc.vmc.results import StepRecord
@@ -125,20 +125,14 @@ def embedding_text(operator: Operator, bonds: Bonds = "open") -> str:
     along, beside, far = found.served(term.sites for term in operator.terms)
     if found.complete and not found.rings and not beside and not far:
         return ""
-    vacant = f", {found.n_vacant} vacant" if found.n_vacant else ""
     closing = n_rows if found.rings else 0
     narrow = 2 * n_rows * n_cols - n_rows - n_cols + closing - len(found.bonds)
-    joined = f"{len(found.bonds)} bonds of D"
-    joined += f", {closing} of them close rings" if closing else ""
-    joined += f", {narrow} of dimension 1" if narrow else ""
-    in_mean = len(plan_gates(operator, bonds).far)
-    start = f"; simple update takes {in_mean} in mean field" if in_mean else ""
-    by_contraction = f"{far} beyond, by contractions of the whole network" if far else "0 beyond"
-    return (
-        f"embedding: {len(found.places)} sites on {n_rows} x {n_cols}{vacant}; {joined}; terms: "
-        f"{along} on bonds of D, {beside} in windows of two rows, {by_contraction}"
-        f"{start}"
-    )
+    counts = {
+        "sites": len(found.places), "rows": n_rows, "columns": n_cols, "vacant": found.n_vacant,
+        "bonds": len(found.bonds), "closing": closing, "narrow": narrow, "along": along,
+        "beside": beside, "far": far, "in_mean": len(plan_gates(operator, bonds).far),
+    }  # fmt: skip
+    return told_of("lines", "embedding", counts)
 
 
 def headline(

@@ -290,12 +290,7 @@ def stages_of(run: Run) -> Sequence[Json]:
 
 def stage_line(record: Json, n_sites: int | None) -> str:
     """Say how a stage ended, from its record in result.json."""
-    why = "on its plateau" if record["stopped"] == "plateau" else "with its last step"
     numbers = "energy not finite"
     if n_sites and (energy := per_site(record, n_sites)):
         numbers = f"E/N {energy}, var/N {record['variance'] / n_sites:.2g}"
-    sized = f" (D = {record['D']})" if record["D"] else ""
-    told = f"stage {record['stage']}{sized} ended {why}, after {record['steps']} steps: {numbers}"
-    if (lost := record.get("lost_weight")) is not None:
-        told += f"; its bonds are cut and lose up to {lost:.1e} of their weight"
-    return told
+    return told_of("lines", "stage", {"lost_weight": None, **record, "numbers": numbers})

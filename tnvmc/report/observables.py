@@ -14,7 +14,7 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.statistics import of_many
 from tnvmc.report.console import rows_table
 from tnvmc.report.describe import sector_text
-from tnvmc.shown import fixed, line, sentence, with_error
+from tnvmc.shown import fixed, line, sentence, told_of, with_error
 from tnvmc.storage.run_files import OBSERVABLES, Json, as_array
 from tnvmc.trust.finished_run import diagnostics_of, to_heed, verdict
 
@@ -179,26 +179,7 @@ _SEEN = 2.0  # errors that a value lies from 0 at least, to be one that is not 0
 
 def samples_text(held: Json) -> str:
     """Write what the observables are means of."""
-    count, worth = held.get("n_samples"), held.get("effective_samples")
-    whole = held.get("drawn") == "enumerate"
-    text = f"all {count} configurations" if whole else f"{count}"
-    if not whole and worth and count and worth < 0.999 * count:
-        text += f" (worth {worth:.0f})"
-    text += f" at chi = {held['chi']}" if held.get("chi") else ""
-    if (group := held.get("symmetries") or 1) > 1:
-        text += f"; values that {group} symmetries of the state make equal are averaged"
-    if whole:
-        other = held.get("pair_chi") not in (None, held.get("chi"))
-        return text + (f"; S.S of all pairs at chi = {held['pair_chi']}" if other else "")
-    if pairs := held.get("pair_samples"):
-        text += f"; S.S of all pairs on {pairs}"
-        text += f" at chi = {held['pair_chi']}" if held.get("pair_chi") else ""
-    parts = held.get("measured") or {"operators": {}}
-    for name, record in parts["operators"].items():
-        if record["n_samples"] != count or record["chi"] != held.get("chi"):
-            text += f"; {name} on {record['n_samples']}"
-            text += f" at chi = {record['chi']}" if record.get("chi") else ""
-    return text
+    return told_of("lines", "samples", {"held": held})
 
 
 def print_observables(found: Json, folder: str | Path, told: Sequence[Diagnostic] = ()) -> None:

@@ -14,7 +14,7 @@ from tnvmc.report.figures import NAMES, draw, style
 from tnvmc.report.numbers import known_energy, per_site
 from tnvmc.report.observables import observed, samples_text
 from tnvmc.report.plots import check_ours
-from tnvmc.shown import duration, fixed, sentence, short, signed, with_error
+from tnvmc.shown import duration, fixed, sentence, short, signed, templates, with_error
 from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.run_files import (
     Json,
@@ -32,15 +32,6 @@ REPORT = "report.html"
 MADE_BY = "tnvmc report"
 """What every page says of its origin, in its metadata."""
 
-_MODELS = {
-    "heisenberg": "Heisenberg model",
-    "xxz": "XXZ model",
-    "j1j2": "J1–J2 model",
-    "tfim": "Transverse-field Ising model",
-    "rydberg": "Rydberg atoms",
-    "shastry_sutherland": "Shastry–Sutherland model",
-    "terms": "H",
-}
 _DRAWN = {"chains": "Markov chains", "direct": "direct sampling"}
 
 Row = list[str | None]
@@ -120,7 +111,7 @@ def page_data(run: Run) -> dict[str, Any]:
 def _title(told: Mapping[str, str]) -> str:
     model, _, couplings = told.get("model", "").partition(", ")
     lattice = told.get("lattice", "").replace(" x ", " × ")
-    return ", ".join(filter(None, (_MODELS.get(model, model), couplings, lattice)))
+    return ", ".join(filter(None, (templates()["models"].get(model, model), couplings, lattice)))
 
 
 def _headline(run: Run) -> Iterator[tuple[str, str]]:
