@@ -220,7 +220,12 @@ def test_a_killed_run_goes_on_bit_for_bit(
 @pytest.mark.whole
 def test_a_finished_run_can_be_made_longer(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # A cosine would end elsewhere: the longer run would not begin like the shorter one.
-    constant = ["--set", "optimizer.schedule=constant"]
+    constant = [
+        "--set",
+        "optimizer.learning_rate=0.1",
+        "--set",
+        "optimizer.final_learning_rate=0.1",
+    ]
     assert (
         main(["run", "study.toml", "--out", "whole", "--set", "optimizer.steps=9", *constant]) == 0
     )

@@ -224,7 +224,10 @@ def test_one_stage_is_the_same_run_as_none(file: Path) -> None:
 @pytest.mark.whole
 def test_a_plateau_without_stages(file: Path) -> None:
     file.write_text(ALONE)
-    overrides = ["optimizer.steps=60", "optimizer.plateau=5", "optimizer.schedule=constant"]
+    overrides = [
+        "optimizer.steps=60", "optimizer.plateau=5", "optimizer.learning_rate=0.1",
+        "optimizer.final_learning_rate=0.1",
+    ]  # fmt: skip
     result = run_file(file, "alone", overrides)
     assert result["stopped"] == "plateau"
     assert 5 <= result["steps"] < 60

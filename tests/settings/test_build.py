@@ -168,9 +168,9 @@ def test_optimizers(overrides: list[str], rule: object) -> None:
 @pytest.mark.parametrize(
     ("overrides", "rates"),
     [
-        (["learning_rate=0.1", "schedule=constant"], [0.1] * 5),
-        (["schedule=cosine"], [0.1, 0.0868, 0.055, 0.0232, 0.01]),
-        (["learning_rate=0.1", "schedule=cosine", "final_learning_rate=0.02"],
+        (["learning_rate=0.1", "final_learning_rate=0.1"], [0.1] * 5),
+        (["final_learning_rate=0.01"], [0.1, 0.0868, 0.055, 0.0232, 0.01]),
+        (["learning_rate=0.1", "final_learning_rate=0.02"],
          [0.1, 0.0883, 0.06, 0.0317, 0.02]),
     ],
 )  # fmt: skip
@@ -184,7 +184,7 @@ def test_schedules(overrides: list[str], rates: list[float]) -> None:
 def test_a_rate_that_follows_the_steps() -> None:
     names = ["learning_rate=auto", "diag_shift=auto", "memory=0.5"]
     chosen = settings(*(f"optimizer.{text}" for text in names))
-    assert (chosen.optimizer.learning_rate, chosen.optimizer.schedule) == ("auto", None)
+    assert chosen.optimizer.learning_rate == "auto"
     assert build_schedule(chosen.optimizer) == "auto"
     assert build_optimizer(chosen.optimizer) == SR("auto", memory=0.5)
 

@@ -36,7 +36,7 @@ def test_lattice_model_and_D_are_enough() -> None:
 
 
 def test_completed_settings_are_a_fixed_point(tmp_path: Path) -> None:
-    first = complete(validate(MINIMAL, ["optimizer.schedule=cosine"])).as_dict()
+    first = complete(validate(MINIMAL, ["optimizer.final_learning_rate=0.01"])).as_dict()
     file = tmp_path / "config.toml"
     file.write_text(tomli_w.dumps(first))
     assert load(file).as_dict() == first
@@ -106,12 +106,7 @@ def test_bonds_are_needed_where_they_are_the_lattice() -> None:
 def test_settings_that_would_have_no_effect_are_refused() -> None:
     changes = ["optimizer.kind=adam", "optimizer.momentum=0.5"]
     assert told(MINIMAL, changes) == [("optimizer.momentum", "foreign_key")]
-    changes = ["optimizer.final_learning_rate=0.01", "optimizer.schedule=constant"]
-    assert told(MINIMAL, changes) == [("optimizer.final_learning_rate", "conflict")]
-    follows = "optimizer.learning_rate=auto"
-    changes = [follows, "optimizer.schedule=cosine"]
-    assert told(MINIMAL, changes) == [("optimizer.schedule", "conflict", "cosine")]
-    changes = [follows, "optimizer.final_learning_rate=0.01"]
+    changes = ["optimizer.learning_rate=auto", "optimizer.final_learning_rate=0.01"]
     assert told(MINIMAL, changes) == [("optimizer.final_learning_rate", "conflict")]
 
 

@@ -74,7 +74,7 @@ def test_chains_only() -> None:
     "changes",
     [
         ["optimizer.learning_rate=0.1"],
-        ["optimizer.schedule=cosine"],
+        ["optimizer.final_learning_rate=0.01"],
         ["optimizer.kind=adam"],
         ["sampler.kind=direct"],
         ["sampler.kind=enumerate"],

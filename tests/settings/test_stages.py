@@ -37,7 +37,7 @@ def test_what_a_stage_leaves_out_comes_from_the_sections() -> None:
         {"D": 4, "chi": 9, "n_samples": 64, "plateau": 8},
         ansatz={"D": 2, "sharing": False},
         sampler={"n_samples": 128},
-        optimizer={"steps": 20, "diag_shift": 0.05, "schedule": "cosine"},
+        optimizer={"steps": 20, "diag_shift": 0.05, "learning_rate": 0.1},
     )
     first, second = stages_of(completed)
     assert (first.D, first.settings.contraction.chi) == (2, 4)
@@ -220,7 +220,7 @@ def test_a_small_d_gets_the_samples_alone() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        "optimizer.steps=100", "optimizer.learning_rate=0.1", "optimizer.schedule=cosine", "optimizer.seconds=60",
+        "optimizer.steps=100", "optimizer.learning_rate=0.1", "optimizer.final_learning_rate=0.01", "optimizer.seconds=60",
         "optimizer.momentum=0.9", "optimizer.kind=adam", "sampler.n_samples=512", "ansatz.init=product", "ansatz.sharing=false",
         "ansatz.init_noise=0.1",
     ],

@@ -213,7 +213,7 @@ def build_schedule(
     if rate is None or rate == "auto":
         return "auto"
     final = settings.final_learning_rate or rate / 10
-    if settings.schedule == "constant":
+    if final == rate:
         return rate
     schedule = Cosine(rate, final, steps)
     return (lambda step: schedule(step - first_step)) if first_step else schedule

@@ -27,7 +27,7 @@ NOISE = 0.01
 """On entries of new bonds that are zero, of the tensor's largest, where a stage sets none."""
 
 FIXED_RATE = 0.1
-"""Learning rate beside a schedule, where none is set."""
+"""Learning rate that falls to a given one, where none is set."""
 
 MEMORY = 0.9
 """Decay of the average of the SR matrix where none is set; see docs/decisions."""
@@ -181,13 +181,11 @@ def _chi(settings: Settings) -> int | Literal["auto"] | None:
 
 
 def _of_optimizer(optimizer: Any, draws: bool) -> dict[str, Any]:
-    """Give the defaults of [optimizer]: a rate that follows, or one that falls along a schedule."""
-    falls = optimizer.schedule is not None or optimizer.final_learning_rate is not None
+    """Give the defaults of [optimizer]: a rate that follows, or one that falls."""
+    falls = optimizer.final_learning_rate is not None
     values: dict[str, Any] = {"learning_rate": FIXED_RATE if falls else "auto"}
     if optimizer.kind == "sr":
         values["memory"] = MEMORY if draws and not optimizer.momentum else 0.0
-    if (optimizer.learning_rate or values["learning_rate"]) != "auto":
-        values["schedule"] = "cosine"
     return values
 
 
@@ -204,5 +202,5 @@ def _with_stages(settings: Settings) -> Settings:
         own |= {"noise": NOISE} if grows else {}
         stages.append(filled.model_copy(update=_unset(filled, own)))
     last = as_run(settings.model_copy(update={"stage": tuple(stages)}), stages[-1])
-    rates = ("learning_rate", "schedule", "final_learning_rate")
+    rates = ("learning_rate", "final_learning_rate")
     return last.changed({"optimizer": {key: getattr(settings.optimizer, key) for key in rates}})

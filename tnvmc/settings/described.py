@@ -199,11 +199,10 @@ def _optimizer(rule: Rule) -> Section:
 
 def _rate(given: Any) -> Section:
     if hasattr(given, "end"):
-        falls = {"learning_rate": given.start, "final_learning_rate": given.end}
-        return {**falls, "schedule": type(given).__name__.lower()}
+        return {"learning_rate": given.start, "final_learning_rate": given.end}
     if callable(given):
         return {}
-    return {"learning_rate": given, "schedule": None if given == "auto" else "constant"}
+    return {"learning_rate": given, "final_learning_rate": None if given == "auto" else given}
 
 
 def _rate_of(vmc: Made) -> Any:

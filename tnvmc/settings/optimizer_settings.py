@@ -28,17 +28,15 @@ class _Optimizer(Section):
     """Factor on the update; for `sr` it is imaginary time per step. "auto" adapts it after each
     step; then the better of the last parameters and their mean over the steps is measured (lower
     energy; lower variance where the energies agree), or those of the start if their energy is
-    clearly lower. Default: "auto"; 0.1 with a schedule or a final rate."""
-    schedule: Literal["constant", "cosine"] | None = None
-    """How the learning rate falls to `final_learning_rate`. Default: `cosine` if the learning rate
-    is a number; none with "auto"."""
+    clearly lower. Default: "auto"; 0.1 with a final rate."""
     final_learning_rate: PositiveNumber | None = None
-    """Learning rate at the last step. Default: a tenth of `learning_rate`, if that is a number."""
+    """Learning rate at the last step, to which a number falls along half a cosine; the same number
+    keeps it. Default: a tenth of `learning_rate`, if that is a number."""
     plateau: Window = None
     """Stop early when the energy falls by less than one error of its mean over this number of
     steps. Default: 0 (off)."""
     seconds: PositiveNumber | None = None
-    """Stop early when the steps have taken this time. `schedule` is then a function of time, so a
+    """Stop early when the steps have taken this time. The learning rate then falls with time, so a
     run cannot be repeated bit for bit. Default: no limit."""
 
 
@@ -100,7 +98,7 @@ class StageSettings(Section):
     steps: NonNegative | None = None
     """Updates. Default: `optimizer.steps`."""
     learning_rate: Rate | None = None
-    """At the first step of the stage; a number falls by `optimizer.schedule` over its steps.
+    """At the first step of the stage; a number falls over its steps.
     Default: `optimizer.learning_rate`."""
     diag_shift: NonNegativeNumber | Literal["auto"] | None = None
     """Shift of SR. Default: `optimizer.diag_shift`."""

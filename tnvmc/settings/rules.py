@@ -24,7 +24,7 @@ from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
 Rule = tuple[Any, ...]
 """Whether it is broken, by which key and why, and the value of the key if it is to be named."""
 
-FOLLOWS = "learning_rate = 'auto' follows the steps, not a schedule"
+FOLLOWS = "goes with a number as learning_rate only: 'auto' follows the steps"
 GROWS = "follows the steps, and this rate is fixed; leave out the rate, or give a number of samples"
 GROWS_IN_CHAINS = "lets Markov chains make more draws; take 'metropolis', or give a number"
 CHAINS_ONLY = "goes with sampler.kind = 'metropolis' only"
@@ -139,14 +139,9 @@ def _of_symmetries(settings: Settings) -> Iterator[Rule]:
 
 def _of_rates(settings: Settings) -> Iterator[Rule]:
     optimizer, starts = settings.optimizer, settings.run.starts
-    schedule, final = optimizer.schedule, optimizer.final_learning_rate
-    if optimizer.learning_rate == "auto" and not settings.stage:
-        yield schedule is not None, "optimizer.schedule", FOLLOWS, schedule
-        yield final is not None, "optimizer.final_learning_rate", FOLLOWS
-    else:
-        why = "goes with schedule 'cosine' only"
-        constant = final is not None and schedule == "constant"
-        yield constant, "optimizer.final_learning_rate", why
+    follows = optimizer.learning_rate == "auto" and not settings.stage
+    final = optimizer.final_learning_rate
+    yield follows and final is not None, "optimizer.final_learning_rate", FOLLOWS
     why = "does not go with [[sector]]: make a file for each sector"
     yield (starts or 1) > 1 and settings.sector is not None, "run.starts", why, starts
 
@@ -155,7 +150,7 @@ def _follows(settings: Settings, stage: StageSettings | None = None) -> bool:
     """Whether the learning rate, of a stage or of the section, is one that follows the steps."""
     optimizer = settings.optimizer
     rate = (stage and stage.learning_rate) or optimizer.learning_rate
-    falls = optimizer.schedule or optimizer.final_learning_rate
+    falls = optimizer.final_learning_rate
     return rate == "auto" or (rate is None and not falls and optimizer.kind == "sr")
 
 

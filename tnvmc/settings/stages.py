@@ -66,7 +66,7 @@ def as_run(settings: Settings, stage: StageSettings) -> Settings:
         if key in type(getattr(settings, section)).model_fields:
             changes[section][key] = getattr(stage, key)
     if stage.learning_rate == "auto":
-        changes["optimizer"] |= {"schedule": None, "final_learning_rate": None}
+        changes["optimizer"] |= {"final_learning_rate": None}
     return settings.changed(changes)
 
 
@@ -97,7 +97,7 @@ _FEW = 1000
 """Parameters up to which the samples of a step are those of any file."""
 
 _OWN_PLAN = {
-    "steps", "learning_rate", "schedule", "final_learning_rate", "seconds", "plateau", "momentum",
+    "steps", "learning_rate", "final_learning_rate", "seconds", "plateau", "momentum",
 }  # fmt: skip
 """Keys of [optimizer] that make one stage: the file has a plan of its own."""
 
