@@ -15,8 +15,9 @@ from tnvmc.backend.arguments import is_whole, whole
 from tnvmc.lattice.permutations import SymmetryGroup
 from tnvmc.operators.assembly import Blocks, splits, spread
 from tnvmc.operators.basis import CODE_BITS, Basis, count_elements, smallest_magnetisation
+from tnvmc.operators.fermions import NO_PARTICLES, sector_text
 from tnvmc.operators.foreign import as_operator
-from tnvmc.operators.properties import energy_bound, rotation_invariant
+from tnvmc.operators.properties import energy_bound, particles_of, rotation_invariant
 from tnvmc.operators.symmetry import other_sectors
 from tnvmc.operators.term import Operator, require_operator
 from tnvmc.shown import Shown, Table
@@ -68,10 +69,11 @@ class ExactResult(Shown):
     levels lie closer together than that."""
     inversion: int | None = None
     """What turning all spins over does to the state, +1 or -1; None where it was not used."""
+    particles: tuple[int, ...] | None = None  #: fermions of each species
 
     @property
     def _sector(self) -> str:
-        return "all sectors" if self.sector is None else f"2 Sz = {self.sector}"
+        return sector_text(self.sector, self.particles) or "all sectors"
 
     def __repr__(self) -> str:
         energies = f"energy {self.energy:.10f}, per site {self.energy_per_site:.10f}"
@@ -133,6 +135,7 @@ def exact_ground_state(
         vector=spread(ground.vector, ground.sign) if vector else None,
         residual=ground.residual,
         inversion=ground.sign,
+        particles=particles_of(operator, states.magnetisation),
     )
 
 
@@ -243,7 +246,7 @@ def smallest_sector(operator: Operator) -> Sector:
     if not operator.replacements or not operator.conserves_magnetisation:
         return "full"
     if operator.fermions is not None:
-        raise ValueError(f"{operator.name}: it needs a number of particles, as particles=4")
+        raise ValueError(f"{operator.name}: {NO_PARTICLES}")
     return smallest_magnetisation(operator.n_sites, operator.local_dim)
 
 
@@ -260,7 +263,8 @@ def _states(where: str, operator: Operator, sector: Sector) -> Basis:
     if needed <= allowed:
         return _lowest_sector(operator, states) if sector == "auto" else states
     full = states.magnetisation is None
-    part = "full space" if full else f"2 Sz = {states.magnetisation}"
+    particles = particles_of(operator, states.magnetisation)
+    part = sector_text(states.magnetisation, particles) or "full space"
     smaller = "name a magnetisation sector, " * (full and operator.conserves_magnetisation)
     raise TooLargeError(
         f"exact diagonalisation of {operator.name} on {operator.n_sites} sites: dimension "

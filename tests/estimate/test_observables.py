@@ -138,12 +138,12 @@ def test_local_fields_and_off_diagonal_pairs(name: str) -> None:
     fields = [site_terms(world.n, matrix) for matrix in (SX, SY, SZ)]
     for observable in (across, *fields):
         if world.operator.conserves_magnetisation:
-            observable = at_fixed_magnetisation(observable)
+            observable = at_fixed_magnetisation(observable, world.operator)
         expected = [world.dense(t.matrix, *t.sites) for t in observable.terms]
         _matches(world.means(observable), expected)
     if world.operator.conserves_magnetisation:
         at_fixed = [world.dense(SX, site) for site in range(world.n)]
-        _matches(world.means(at_fixed_magnetisation(fields[0])), at_fixed)
+        _matches(world.means(at_fixed_magnetisation(fields[0], world.operator)), at_fixed)
 
 
 def test_in_the_namespace_of_the_walkers(xp: Any) -> None:

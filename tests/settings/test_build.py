@@ -42,7 +42,9 @@ def settings(*overrides: str) -> Settings:
 @pytest.mark.parametrize("model", MODELS)
 def test_every_model_on_its_lattice(model: str) -> None:
     kind = "shastry_sutherland" if model == "shastry_sutherland" else "square"
-    chosen = settings(f"hamiltonian.model={model}", f"lattice.kind={kind}")
+    numbers = {"tv": "8", "hubbard": "[8, 8]", "tj": "[6, 6]"}
+    particles = [f"sampler.particles={numbers[model]}"] if model in numbers else []
+    chosen = settings(f"hamiltonian.model={model}", f"lattice.kind={kind}", *particles)
     operator = build_operator(chosen)
     assert operator.name == model
     assert operator.lattice.shape == (4, 4)

@@ -67,8 +67,12 @@ def test_types_in_words(section: str, kind: str, key: str, what: str) -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_couplings_are_the_arguments_of_the_model(model: str) -> None:
     parameters = inspect.signature(getattr(models, model)).parameters
-    chosen = complete(validate({**data("product"), "hamiltonian": {"model": model}}))
-    couplings = {key: each.default for key, each in parameters.items() if key != "lattice"}
+    given = {**data("product"), "hamiltonian": {"model": model}}
+    if "particles" in parameters:
+        given["sampler"] = {"particles": 2 if model == "tv" else [1, 1]}
+    chosen = complete(validate(given))
+    others = ("lattice", "particles")
+    couplings = {key: each.default for key, each in parameters.items() if key not in others}
     assert chosen.hamiltonian.as_couplings() == couplings
     assert set(couplings) <= set(COUPLINGS)
 

@@ -273,3 +273,46 @@ def test_what_does_not_fit_into_memory_is_refused_before_it_begins(
     n_params = build_ansatz(settings, operator).n_params
     with contextlib.nullcontext() if fits else pytest.raises(ConfigError, match="memory"):
         rules.check_memory(settings, n_params, 2)
+
+
+TV = {"model": "tv"}
+WRONG_PARTICLES: list[tuple[dict[str, Any], list[str], tuple[Any, ...]]] = [
+    (TV, [], ("sampler.particles", "missing")),
+    (TV, ["sampler.particles=17"], ("sampler.particles", "conflict", 17)),
+    (TV, ["sampler.particles=[2, 2]"], ("sampler.particles", "conflict", [2, 2])),
+    (TV, ["sampler.particles=-1"], ("sampler.particles", "not_allowed", -1)),
+    ({"model": "hubbard"}, ["sampler.particles=4"], ("sampler.particles", "conflict", 4)),
+    ({"model": "tj"}, ["sampler.particles=[9, 9]"], ("sampler.particles", "conflict", [9, 9])),
+    ({"model": "heisenberg"}, ["sampler.particles=8"], ("sampler.particles", "conflict", 8)),
+    (TV, ["sampler.particles=8", "sampler.magnetisation=0"], ("sampler.magnetisation", "conflict", 0)),
+    (TV, ["sampler.particles=8", "sampler.kind=direct"], ("sampler.kind", "conflict")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "overrides", "found"), WRONG_PARTICLES)
+def test_particles_go_with_the_hamiltonian(
+    model: dict[str, Any], overrides: list[str], found: tuple[Any, ...]
+) -> None:
+    assert told(
+        {**data("rnn" if "sampler.kind=direct" in overrides else "rbm"), "hamiltonian": model},
+        overrides,
+    ) == [found]
+
+
+def test_fermions_of_terms() -> None:
+    hop = {"ops": "c^ c - c c^", "bonds": "nearest", "coupling": -1.0}
+    terms = {
+        "model": "terms",
+        "fermions": "spinless",
+        "term": [hop, {"ops": "n n", "bonds": "nearest", "coupling": 2.0}],
+    }
+    given = {"lattice": {"shape": [2, 3]}, "ansatz": {"kind": "rbm"}, "sampler": {"particles": 3}}
+    operators = [
+        build_operator(complete(validate({**given, "hamiltonian": hamiltonian})))
+        for hamiltonian in (terms, {"model": "tv", "V": 2.0})
+    ]
+    one, other = (each.sparse(each.magnetisation) for each in operators)
+    assert abs(one - other).max() == 0
+    pairs = [{"ops": "c^ c^ - c c", "bonds": [[0, 1]]}]
+    pairing = {"model": "terms", "fermions": "spinless", "term": [hop, *pairs]}
+    assert told({**given, "hamiltonian": pairing}) == [("sampler.particles", "conflict", 3)]

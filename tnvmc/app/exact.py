@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tnvmc.exact import Sector, check_size, exact_ground_state, exact_levels, smallest_sector
+from tnvmc.operators.fermions import sector_text
 from tnvmc.operators.term import Operator
 from tnvmc.report.describe import symmetries_text
 from tnvmc.report.numbers import in_columns
@@ -45,10 +46,10 @@ def _of_run(settings: Settings, operator: Operator, sector: int | None) -> Itera
     """Of one sector: level 1, and that of a state orthogonal to those of [[orthogonal]]."""
     level = len(settings.orthogonal or ())
     chosen: Sector = smallest_sector(operator) if sector is None else sector
-    if level and sector is None and operator.conserves_magnetisation:
+    if level and sector is None and operator.conserves_magnetisation and not operator.fermions:
         chosen = settings.sampler.magnetisation or 0
     exact = exact_ground_state(operator, chosen)
-    space = "full space" if exact.sector is None else f"sector 2 Sz = {exact.sector}"
+    space = sector_text(exact.sector, exact.particles) or "full space"
     yield f"{operator.name}, {operator.n_sites} sites, {space}, dimension {exact.dimension}"
     yield f"energy           {fixed(exact.energy, 12)}  ({exact.units} units)"
     yield f"energy per site  {fixed(exact.energy_per_site, 12)}"

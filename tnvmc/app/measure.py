@@ -165,11 +165,9 @@ def measure_run(
 
 def _own_operators(asked: Asked, operator: Operator) -> tuple[Operator, ...]:
     """Those of the files, as "real part of NAME" and so on of one that is not Hermitian."""
-    own = [
-        part
-        for file in asked.operators
-        for part in read_operator(Path(file), operator.lattice, operator.local_dim).hermitian_parts
-    ]
+    kind = operator.fermions or operator.local_dim
+    files = (read_operator(Path(file), operator.lattice, kind) for file in asked.operators)
+    own = [part for found in files for part in found.hermitian_parts]
     names = [found.name for found in own]
     if twice := {name for name in names if names.count(name) > 1}:
         raise ConfigError(f"--operator: two files name their operator '{min(twice)}'; rename one")

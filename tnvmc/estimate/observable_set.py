@@ -30,6 +30,7 @@ from tnvmc.estimate.observables import (
     products,
     scalar_products,
     site_terms,
+    two_point,
 )
 from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.lattice.permutations import colouring
@@ -39,6 +40,7 @@ from tnvmc.operators.term import Operator
 Json = dict[str, Any]
 Measured = Mapping[str, Blocks]
 
+FERMIONIC = "Sz", "nupdn"
 ENERGY, DIMERS, ALL_PAIRS = "energy", "dimers", "SS"
 
 
@@ -46,7 +48,8 @@ ENERGY, DIMERS, ALL_PAIRS = "energy", "dimers", "SS"
 class ObservableSet:
     """The observables of one model, by name; those of `pairs` cost a source for each site.
 
-    Atoms (units "n"): n and n n.  Everything else is taken as spins, in units of S: Sz, Sx, Sz Sz,
+    Atoms (units "n"): n and n n.  Fermions: n, n n, with spin also Sz, Sz Sz, S.S and double
+    occupation nupdn.  Everything else is taken as spins, in units of S: Sz, Sx, Sz Sz,
     S.S, and z dimers where the lattice has bonds.  What has no meaning on the lattice is
     `left_out`.
     """
@@ -69,22 +72,34 @@ class ObservableSet:
 
     def every_sample(self) -> dict[str, Observable]:
         """What each sample is measured for."""
-        n, d = self.operator.n_sites, self.operator.local_dim
+        n = self.operator.n_sites
         found: dict[str, Observable] = {ENERGY: energy_terms(self.operator)}
-        if self.atoms:
-            found |= {"n": site_terms(n, NUMBER), "nn": products(n, NUMBER)}
-        else:
-            sx, _, sz = spin_matrices(d)
-            found |= {"Sz": site_terms(n, sz), "Sx": self._in_sector(site_terms(n, sx))}
-            found["SzSz"] = products(n, sz)
-            if self.dimers is not None:
-                found[DIMERS] = self.dimers
+        found |= {k: self._in_sector(site_terms(n, m)) for k, m in self._fields.items()}
+        found |= {2 * k: products(n, m) for k, m in self._fields.items() if k in ("Sz", "n")}
+        if self.dimers is not None:
+            found[DIMERS] = self.dimers
         return found | {f"operator {o.name}": self._in_sector(energy_terms(o)) for o in self.own}
 
     def some_samples(self) -> dict[str, Observable]:
         """What fewer samples are measured for, as it needs the ratios of all pairs."""
         n, d = self.operator.n_sites, self.operator.local_dim
-        return {} if self.atoms or n < 2 else {ALL_PAIRS: scalar_products(n, d)}
+        if "Sz" not in self._fields or n < 2:
+            return {}
+        if self.operator.fermions is None:
+            return {ALL_PAIRS: scalar_products(n, d)}
+        named = self.operator.fermions.named_matrices()
+        spins = [named[name] for name in ("Sx", "Sy", "Sz")]
+        pair, square = (sum(f(s, s).real for s in spins) for f in (np.kron, np.matmul))
+        return {ALL_PAIRS: two_point(n, np.asarray(pair), np.asarray(square))}
+
+    @cached_property
+    def _fields(self) -> dict[str, np.ndarray]:
+        """Matrices (d, d) that are measured on every site, by name."""
+        if self.operator.fermions is not None:
+            named = self.operator.fermions.named_matrices()
+            return {name: named[name] for name in ("n", *FERMIONIC) if name in named}
+        sx, _, sz = spin_matrices(self.operator.local_dim)
+        return {"n": NUMBER} if self.atoms else {"Sz": sz, "Sx": sx}
 
     @property
     def dimers(self) -> Dimers | None:
@@ -94,7 +109,7 @@ class ObservableSet:
         """
         every = dict.fromkeys(bond for kind in self.lattice.bonds.values() for bond in kind)
         bonds = self.lattice.bonds.get("nearest") or tuple(every)
-        if self.atoms or not bonds:
+        if self.atoms or self.operator.fermions is not None or not bonds:
             return None
         middle = len(bonds) // 2
         if (coordinates := self.lattice.coordinates) is not None:
@@ -109,7 +124,7 @@ class ObservableSet:
         if self.lattice.coordinates is None:
             missing.append({"observable": "structure_factor", "reason": "coordinates"})
         found = colouring(self.lattice)
-        if not self.atoms and self.operator.n_sites > 1 and found.sublattice is None:
+        if "Sz" in self._fields and self.operator.n_sites > 1 and found.sublattice is None:
             more = {"ring": list(found.odd_ring)} if found.odd_ring else {"parts": found.n_parts}
             reason = "bipartite" if found.odd_ring else "connected"
             missing.append(
@@ -121,11 +136,11 @@ class ObservableSet:
     def _in_sector(self, terms: LocalTerms) -> LocalTerms:
         """Terms as the sampled state shows them: it has a fixed magnetisation where H has."""
         conserved = self.operator.conserves_magnetisation
-        return at_fixed_magnetisation(terms) if conserved else terms
+        return at_fixed_magnetisation(terms, self.operator) if conserved else terms
 
     def report(self, measured: Measured) -> Json:
         """Everything but the energy, as it stands in observables.json."""
-        fields = {name: measured[name] for name in ("Sz", "Sx", "n") if name in measured}
+        fields = {name: measured[name] for name in self._fields}
         return {
             "symmetries": len(self.kept_by) or 1,
             "bonds": self._bonds(measured),

@@ -18,6 +18,7 @@ from tnvmc.ansatz.metropolis import local_states
 from tnvmc.ansatz.protocol import Snapshot, Targets
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.lattice.lattice import Patch
+from tnvmc.operators.basis import digits_of
 from tnvmc.operators.fermions import Strings
 from tnvmc.operators.local_term import replacement_of
 from tnvmc.operators.spin import exchange_matrix, kron
@@ -188,19 +189,20 @@ def products(n_sites: int, matrix: np.ndarray) -> LocalTerms:
     return two_point(n_sites, kron(matrix, matrix), matrix @ matrix)
 
 
-def at_fixed_magnetisation(terms: LocalTerms) -> LocalTerms:
-    """The same terms without the elements that change the sum of local states.
+def at_fixed_magnetisation(terms: LocalTerms, operator: Operator) -> LocalTerms:
+    """The same terms without the elements that change what `operator` conserves.
 
     In a state of fixed magnetisation, which a sampler with exchanges draws from whatever the
     ansatz, only these elements have an expectation value: that of Sx is 0.
     """
 
+    each = np.array(operator.strings.weights if operator.strings else range(operator.local_dim))
+
     def kept(term: Term) -> Term:
-        k, d = len(term.sites), term.local_dim
-        sums = np.indices((d,) * k).reshape(k, -1).sum(axis=0)
+        sums = each[digits_of(len(term.sites), term.local_dim)].sum(axis=1)
         return Term(term.sites, np.where(sums[:, None] == sums[None, :], term.matrix, 0))
 
-    return LocalTerms(tuple(map(kept, terms.terms)))
+    return LocalTerms(tuple(map(kept, terms.terms)), terms.strings)
 
 
 def alike(terms: LocalTerms, moves: Sequence[Patch]) -> np.ndarray:

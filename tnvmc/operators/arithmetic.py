@@ -70,9 +70,9 @@ class Arithmetic:
         Raises:
             ValueError: as `Term` and `Operator`; matrices of a `NonHermitian` may be any.
         """
-        about = {"units": units, "name": name, "fermions": fermions}
         local_dim = len(fermions.odd) if fermions else local_dim
-        return cls._of_terms(lattice, terms, local_dim=local_dim, **about)
+        about: Any = {"local_dim": local_dim, "units": units, "name": name, "fermions": fermions}
+        return cls._of_terms(lattice, terms, **about)
 
     @classmethod
     def from_products(
@@ -98,10 +98,10 @@ class Arithmetic:
             ValueError: as `products.place`; as an `Operator` a sum that is not Hermitian on some
                 sites, which is a `NonHermitian`.
         """
-        terms = joined(placed_products(lattice, products, local_dim, fermions))
-        about = {"units": units, "name": name, "fermions": fermions}
-        local_dim = len(fermions.odd) if fermions else local_dim
-        return cls._of_terms(lattice, terms, local_dim=local_dim, **about)
+        kind = fermions or whole("Operator", "local_dim", local_dim, 2)
+        terms = joined(placed_products(lattice, products, kind))
+        about: Any = {"units": units, "name": name, "fermions": fermions}
+        return cls.from_terms(lattice, terms, local_dim=local_dim, **about)
 
     @classmethod
     @abstractmethod

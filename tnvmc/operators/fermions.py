@@ -83,6 +83,17 @@ def mode_order(lattice: Lattice) -> tuple[int, ...]:
     return tuple(map(int, np.lexsort((-rows, columns))))
 
 
+NO_PARTICLES = "it conserves the number of particles; give it, as particles = 4 or [5, 5]"
+
+
+def sector_text(sector: int | None, particles: Any = None) -> str:
+    """Say which sector it is: "2 Sz = 0", "6 particles", "5 up, 5 down"; "" for all of them."""
+    if particles is None:
+        return "" if sector is None else f"2 Sz = {sector}"
+    given = np.ravel(particles).tolist()
+    return f"{given[0]} up, {given[1]} down" if len(given) > 1 else f"{given[0]} particles"
+
+
 @dataclass(frozen=True)
 class Strings:
     """Fermions on the sites of a lattice: the sectors there are, and signs of matrix elements.

@@ -155,9 +155,7 @@ def hubbard(
     0 empty, 1 up, 2 down, 3 both, c+_up c+_down |0> ("n" units).
     """
     parts = {"t": ("nearest", t, _HOP), "U": (EVERY_SITE, U, "nupdn")}
-    if np.any(t2):
-        parts["t2"] = ("diagonal", t2, _HOP)
-    parts["mu"] = (EVERY_SITE, mu, "-n")
+    parts |= {"t2": ("diagonal", t2, _HOP), "mu": (EVERY_SITE, mu, "-n")}
     return _fermionic("hubbard", "n", HUBBARD, lattice, particles, parts)
 
 
@@ -185,8 +183,11 @@ def _fermionic(
     terms: list[Term] = []
     plain: dict[str, float | list[float]] = {}
     for coupling, (kind, value, text) in parts.items():
+        if np.isscalar(value) and value == 0:  # no diagonals are needed for t2 = 0
+            plain[coupling] = 0.0
+            continue
         places, numbers, plain[coupling] = couplings(lattice, name, kind, coupling, value)
-        here = place(lattice, text, places, numbers, fermions=fermions) if places else []
+        here = place(lattice, text, places, numbers, kind=fermions) if places else []
         terms += [Term(sites, matrix) for sites, matrix in here]
     d, number = len(fermions.odd), None
     if particles is not None:

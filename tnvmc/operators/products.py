@@ -16,14 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.backend.arguments import (
-    ArgumentWarning,
-    is_listed,
-    is_whole,
-    level_of_caller,
-    unmasked,
-    whole,
-)
+from tnvmc.backend.arguments import ArgumentWarning, is_listed, is_whole, level_of_caller, unmasked
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
 from tnvmc.operators.fermions import Fermions, mode_order
 from tnvmc.operators.spin import in_site_order, kron, most_sites, named_matrices, real_if_possible
@@ -52,15 +45,15 @@ Placed = tuple[Patch, np.ndarray]
 """Sites, in the order of the factors, and a matrix (d^k, d^k)."""
 
 
-def product_matrix(
-    text: str,
-    local_dim: int = 2,
-    fermions: Fermions | None = None,
-    order: Sequence[int] | None = None,
-) -> np.ndarray:
+def fermions_of(kind: Any) -> Fermions | None:
+    """Give the fermions of a site; None where it has a spin."""
+    return kind if isinstance(kind, Fermions) else None
+
+
+def product_matrix(text: str, kind: Any = 2, order: Sequence[int] | None = None) -> np.ndarray:
     """Give the matrix (d^k, d^k) of a sum of products on k sites; real where it can be.
 
-    Of `fermions` it depends on the `order` of the sites' modes, 0 .. k-1 by default.
+    Of fermions it depends on the `order` of the sites' modes, 0 .. k-1 by default.
 
     Raises:
         TypeError: no text.
@@ -69,7 +62,9 @@ def product_matrix(
     """
     if not isinstance(text, str):
         raise TypeError(f'{text!r} is no product; give a text, as "Sx Sx + Sy Sy"')
-    known = named_matrices(local_dim) if fermions is None else fermions.named_matrices()
+    fermions = fermions_of(kind)
+    known = fermions.named_matrices() if fermions else named_matrices(kind)
+    local_dim = len(known["I"])
     products = list(_products(text, known))
     lengths = sorted({len(names) for _, names in products})
     if len(lengths) > 1:
@@ -93,20 +88,16 @@ def product_matrix(
     for number, names in products:
         factors = [_powered(name, known) for name in names]
         order = range(len(factors)) if order is None else order
-        made = kron(*factors) if fermions is None else fermions.product(factors, order)
+        made = fermions.product(factors, order) if fermions else kron(*factors)
         total = total + number * made
     return real_if_possible(np.asarray(total))
 
 
 def placed_products(
-    lattice: Lattice,
-    products: Iterable[Sequence[Any]],
-    local_dim: int = 2,
-    fermions: Fermions | None = None,
+    lattice: Lattice, products: Iterable[Sequence[Any]], kind: Any = 2
 ) -> Iterator[Placed]:
     """Give sites and matrix of each place of (text, where[, coupling]): see `place`."""
     require_lattice("Operator", lattice)
-    local_dim = whole("Operator", "local_dim", local_dim, 2)
     for number, product in enumerate(products, 1):
         if not is_listed(product) or not 2 <= len(product) <= 3:
             raise ValueError(
@@ -114,19 +105,13 @@ def placed_products(
                 '("Sx Sx + Sy Sy", "nearest", 1.0)'
             )
         try:
-            yield from place(lattice, *product, local_dim=local_dim, fermions=fermions)
+            yield from place(lattice, *product, kind=kind)
         except ValueError as error:
             raise ValueError(f"term {number}: {error}") from None
 
 
 def place(
-    lattice: Lattice,
-    text: str,
-    where: Where,
-    coupling: Coupling = 1.0,
-    *,
-    local_dim: int = 2,
-    fermions: Fermions | None = None,
+    lattice: Lattice, text: str, where: Where, coupling: Coupling = 1.0, *, kind: Any = 2
 ) -> list[Placed]:
     """Put a product on bonds or sites, each times its coupling.
 
@@ -139,27 +124,28 @@ def place(
         where: a kind of bonds; "all" sites; a list of tuples of sites, or of sites for a product on
             one site; one tuple for one place.
         coupling: a number, also a complex one; one for each place; a mapping from place to number.
-        local_dim, fermions: of a site.
+        kind: number of states of a spin, or which fermions a site holds.
 
     Raises:
         ValueError: as `product_matrix`; sites or bonds that are not there, or twice; couplings that
             do not fit.
     """
-    matrix = product_matrix(text, local_dim, fermions)
-    d = local_dim if fermions is None else len(fermions.odd)
-    n_factors = round(np.log(len(matrix)) / np.log(d))
     rank = np.argsort(mode_order(lattice))
 
     @cache
-    def ordered(order: tuple[int, ...]) -> np.ndarray:
-        return product_matrix(text, d, fermions, order)
+    def ordered(*order: int) -> np.ndarray:
+        return product_matrix(text, kind, order or None)
 
+    matrix = ordered()
+    fermions = fermions_of(kind)
+    d = len(fermions.odd) if fermions else kind
+    n_factors = round(np.log(len(matrix)) / np.log(d))
     try:
-        turned = in_site_order((1, 0), ordered((1, 0)))[1] if n_factors == 2 else matrix
+        turned = in_site_order((1, 0), ordered(1, 0))[1] if n_factors == 2 else matrix
         places = _places(lattice, where, np.array_equal(matrix, turned), n_factors)
         matrices = [matrix] * len(places)
         if fermions is not None:
-            matrices = [ordered(tuple(map(int, np.argsort(rank[list(s)])))) for s in places]
+            matrices = [ordered(*np.argsort(rank[list(sites)]).tolist()) for sites in places]
         _check_twice(places, matrices)
         keys = [sites[0] for sites in places] if n_factors == 1 else places
     except ValueError as error:

@@ -60,6 +60,12 @@ def _norms(matrices: list[np.ndarray]) -> float:
     return float(sum(found.sum() for found in norms))
 
 
+def particles_of(operator: Operator, sector: int | None) -> tuple[int, ...] | None:
+    """Give the particles of each species in a sector; None of spins, and of all sectors."""
+    strings = operator.strings
+    return None if strings is None or sector is None else strings.particles(sector)
+
+
 def rotation_invariant(operator: Operator) -> bool:
     """Tell whether every patch commutes with the total spin.
 

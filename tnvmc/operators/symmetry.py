@@ -49,6 +49,8 @@ def symmetry_group(
         ValueError: an unknown name or character.
         NotSymmetric: the Hamiltonian does not commute with an element; contradicting characters.
     """
+    if operator.fermions is not None:
+        raise NotSymmetric(f"{operator.name}: symmetries are not served for fermions")
     asked = (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
     unknown = [name for name in asked if name not in NAMES]
     if unknown or not asked:
@@ -92,8 +94,11 @@ def which_commute(
 ) -> list[bool]:
     """Tell for each element whether [H, g] = 0, however H is cut into terms.
 
-    With `conjugate` what inverts is followed by complex conjugation: a reversal of time.
+    With `conjugate` what inverts is followed by complex conjugation: a reversal of time.  Of
+    fermions none, as an exchange of sites changes signs.
     """
+    if operator.fermions is not None:
+        return [False] * len(elements)
     plain = _coefficients(operator.terms)
     inverted = plain
     if any(element.inverts for element in elements):

@@ -14,6 +14,7 @@ from tnvmc.backend.device import describe
 from tnvmc.backend.process import in_use
 from tnvmc.backend.progress import OutputLost
 from tnvmc.lattice.embedding import Bonds, embedding
+from tnvmc.operators.fermions import sector_text as named_sector
 from tnvmc.operators.term import Operator
 from tnvmc.report.describe import (
     DRAWS,
@@ -162,8 +163,10 @@ def headline(
     steps = f"{sum(stage.settings.optimizer.steps for stage in stages)} steps"
     if settings.optimizer.seconds:
         steps = f"{settings.optimizer.seconds:g} s"
+    sector = named_sector(None, settings.sampler.particles)
     return (
-        f"{operator.name}, {operator.lattice.kind} {size} {operator.lattice.boundary}; {state}, "
+        f"{operator.name}, {operator.lattice.kind} {size} {operator.lattice.boundary}"
+        f"{sector and f', {sector}'}; {state}, "
         f"{n_params} parameters{parameters_text({'sharing': counted})} from {start}; "
         f"{settings.optimizer.kind}, "
         + (f"{steps} in {len(stages)} stages" if settings.stage else steps)

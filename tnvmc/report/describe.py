@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.neural import NETWORKS
+from tnvmc.operators.fermions import sector_text as named_sector
 from tnvmc.operators.reference import known_energy
 from tnvmc.operators.term import Operator
 from tnvmc.report.numbers import per_site
@@ -69,9 +70,8 @@ def parameters_text(result: Json) -> str:
 
 
 def sector_text(held: Json) -> str:
-    """Name the sector of a result or observables, "2 Sz = 0"; "" where Sz is not conserved."""
-    sector = held.get("magnetisation")
-    return "" if sector is None else f"2 Sz = {sector}"
+    """Name the sector of a result or observables, "2 Sz = 0"; "" where none is conserved."""
+    return named_sector(held.get("magnetisation"), held.get("particles"))
 
 
 def facts(run: Run, counted: Json | None = None) -> dict[str, str]:

@@ -10,6 +10,8 @@ import numpy as np
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.operators.basis import check_magnetisation
+from tnvmc.operators.fermions import NO_PARTICLES, Strings, sector_text
+from tnvmc.operators.properties import particles_of
 from tnvmc.operators.term import Operator
 
 Array = Any
@@ -21,8 +23,8 @@ def initial_configs(
     """Draw starting configurations (W, N), int8, on the host.
 
     For an operator that conserves the magnetisation they lie in the sector of the given
-    `magnetisation` (twice the total Sz; 0 by default), uniformly for d = 2; otherwise every local
-    state is independent and uniform.
+    `magnetisation` (twice the total Sz; 0 by default), uniformly for d = 2 and for fermions;
+    otherwise every local state is independent and uniform.
 
     Raises:
         ValueError: see `sector_of`.
@@ -32,11 +34,28 @@ def initial_configs(
     sector = sector_of(operator, magnetisation)
     if sector is None:
         return rng.integers(local_dim, size=(n_walkers, n_sites), dtype=np.int8)
+    if operator.strings is not None:
+        return _placed(rng, operator.strings, sector, n_walkers)
     n_steps = n_sites * (local_dim - 1)
     n_down = (n_steps - sector) // 2
     order = rng.permuted(np.tile(np.arange(n_steps), (n_walkers, 1)), axis=1)
     lowered = (order < n_down).reshape(n_walkers, n_sites, local_dim - 1)
     return np.asarray(lowered.sum(axis=2), dtype=np.int8)
+
+
+def _placed(rng: Any, strings: Strings, sector: int, n_walkers: int) -> np.ndarray:
+    """Fermions at random sites; the species one after another where no site can hold two."""
+    held, n_sites = np.array(strings.fermions.numbers), len(strings.order)
+    apart = held.sum(axis=0).max() > 1
+    occupied: list[np.ndarray] = []
+    first, order = 0, np.zeros(0)
+    for n in strings.particles(sector):
+        if apart or not occupied:
+            first, order = 0, rng.permuted(np.tile(np.arange(n_sites), (n_walkers, 1)), axis=1)
+        occupied.append((order >= first) & (order < first + n))
+        first += n
+    fits = (np.array(occupied)[..., None] == held[:, None, None, :]).all(axis=0)
+    return np.asarray(fits.argmax(axis=2), dtype=np.int8)
 
 
 def sector_of(operator: Operator, *asked: int | None) -> int | None:
@@ -55,8 +74,9 @@ def sector_of(operator: Operator, *asked: int | None) -> int | None:
     given = sorted({whole("VMC", "magnetisation", number, None) for number in numbers})
     if len(given) > 1:
         raise ValueError(
-            f"magnetisation: asked for 2 Sz = {given[0]} in one place and {given[1]} in another "
-            "(the walkers, the sampler, the Hilbert space of the operator); give it once"
+            f"magnetisation: asked for {_text(operator, given[0])} in one place and "
+            f"{_text(operator, given[1])} in another (the walkers, the sampler, the operator); "
+            "give it once"
         )
     if not operator.conserves_magnetisation:
         if given:
@@ -65,13 +85,16 @@ def sector_of(operator: Operator, *asked: int | None) -> int | None:
                 "so that there is no such sector; leave it out"
             )
         return None
+    if not given and operator.fermions is not None:
+        raise ValueError(f"{operator.name}: {NO_PARTICLES}")
     if not given and not operator.replacements:
         raise ValueError(
             f"magnetisation: {operator.name} has no off-diagonal elements, so each magnetisation "
             "has a ground state of its own and none is the natural one; give the one that is meant"
         )
     sector = given[0] if given else 0
-    check_magnetisation(operator.n_sites, operator.local_dim, sector)
+    if operator.fermions is None:
+        check_magnetisation(operator.n_sites, operator.local_dim, sector)
     return sector
 
 
@@ -82,9 +105,19 @@ def in_sector(operator: Operator, *asked: int | None) -> Operator:
 
 def magnetisation_of(operator: Operator, configs: Array) -> int | None:
     """Twice the total Sz of the first configuration of (W, N); None where it is not conserved."""
-    if not operator.conserves_magnetisation:
-        return None
-    return operator.n_sites * (operator.local_dim - 1) - 2 * int(to_host(configs[:1, :]).sum())
+    return int(_sectors(operator, configs[:1, :])[0]) if operator.conserves_magnetisation else None
+
+
+def _text(operator: Operator, sector: int) -> str:
+    return sector_text(sector, particles_of(operator, sector))
+
+
+def _sectors(operator: Operator, configs: Array) -> np.ndarray:
+    """The sector of each configuration (W, N)."""
+    states = to_host(configs).astype(np.int64)
+    if operator.strings is not None:
+        return np.asarray(np.take(operator.strings.weights, states).sum(axis=1))
+    return np.asarray(operator.n_sites * (operator.local_dim - 1) - 2 * states.sum(axis=1))
 
 
 def check_configs(operator: Operator, configs: Array, n_configs: int) -> None:
@@ -111,12 +144,10 @@ def check_configs(operator: Operator, configs: Array, n_configs: int) -> None:
         )
     if not operator.conserves_magnetisation:
         return
-    totals = xp.sum(xp.astype(configs, xp.int64), axis=1)
-    least, most = int(xp.min(totals)), int(xp.max(totals))
-    if least != most:
-        total = operator.n_sites * (operator.local_dim - 1)
+    sectors = _sectors(operator, configs)
+    if len(set(sectors.tolist())) > 1:
+        one, other = (_text(operator, int(end(sectors))) for end in (np.min, np.max))
         raise ValueError(
-            f"configs: walkers with 2 Sz from {total - 2 * most} to {total - 2 * least}; "
-            f"{operator.name} conserves it, so that each would stay in its own sector. Give all "
-            "of them the same"
+            f"configs: walkers with {one}, and some with {other}; {operator.name} conserves it, so "
+            "that each would stay in its own sector. Give all of them the same"
         )

@@ -203,6 +203,8 @@ def _sum(states: Array) -> Array:
 
 def _sector(problem: Problem, magnetisation: int | None) -> SectorGuide | None:
     n_sites, local_dim = problem.operator.n_sites, problem.operator.local_dim
+    if problem.operator.fermions is not None:
+        raise ValueError("DirectSampler: fermions are not drawn directly; take Sampler (chains)")
     sector = sector_of(problem.operator, magnetisation, problem.magnetisation)
     if sector is None:
         return None

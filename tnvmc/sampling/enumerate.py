@@ -139,7 +139,7 @@ def born_weights(amplitude: LogAmplitude) -> Array:
 def _basis(problem: Problem, magnetisation: int | None) -> Basis:
     operator = problem.operator
     sector = sector_of(operator, magnetisation, problem.magnetisation)
-    basis = Basis(operator.n_sites, operator.local_dim, sector)
+    basis = operator.states(sector)
     if basis.dimension > MAX_CONFIGS:
         raise ValueError(
             f"enumeration: {basis.dimension} configurations of {operator.n_sites} sites, at most "

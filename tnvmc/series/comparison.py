@@ -75,7 +75,9 @@ class ComparisonKind(base.SeriesKind):
         expansion.check_threads(common.run.threads, budget, blocks)
         out, operator = expansion.out_of(common, default_name), build_operator(common)
         common = complete(common)
-        sector = (common.sampler.magnetisation or 0) if operator.conserves_magnetisation else None
+        sector = None
+        if operator.conserves_magnetisation and operator.fermions is None:
+            sector = common.sampler.magnetisation or 0
         n_samples = expansion.measured_samples(common, operator)
         compared = Compared(budget, n_samples, tuple(common.measure.symmetrise), sector)
         measured = {"n_samples": n_samples, "n_thin": common.measure.n_thin}
@@ -110,7 +112,7 @@ class ComparisonKind(base.SeriesKind):
         elif any(settings.orthogonal for settings in series.runs.values()):
             found = Reference()
         else:
-            found = find_reference(series.operator, series.details.magnetisation or 0)
+            found = find_reference(series.operator, series.details.magnetisation)
         return dict.fromkeys(series.runs, found)
 
     def reason_against(self, series: base.Series, run: Run) -> Diagnostic | None:
@@ -124,10 +126,12 @@ class ComparisonKind(base.SeriesKind):
         except ValueError as error:
             return Diagnostic("settings_unreadable", "error", {"reason": str(error)})
         shared, conserved = series.details, operator.conserves_magnetisation
+        conserved = conserved and operator.fermions is None
         own, wanted = measured.sampler.magnetisation, shared.magnetisation or 0
         alike = {
             "hamiltonian": (fingerprint(operator), fingerprint(series.operator)),
             "magnetisation": (own if conserved else None, wanted if conserved else None),
+            "particles": (operator.magnetisation, series.operator.magnetisation),
             "n_samples": (result["n_samples"], shared.n_samples),
             "symmetrise": (list(measured.measure.symmetrise), list(shared.symmetrise)),
             "version": (result.get("version"), __version__),

@@ -17,9 +17,9 @@ from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend.device import namespace_of
 from tnvmc.backend.process import available_cores
 from tnvmc.limits import Json
-from tnvmc.operators.basis import Basis
 from tnvmc.operators.symmetry import has_ground_state
 from tnvmc.operators.term import Operator
+from tnvmc.sampling.configurations import sector_of
 from tnvmc.series.kind import SeriesKind
 from tnvmc.settings.build import build_ansatz, build_sampler, build_theta
 from tnvmc.settings.config import Budget, SamplerSettings, Settings
@@ -222,8 +222,7 @@ def samples_per_step(sampler: SamplerSettings) -> int:
 def measured_samples(settings: Settings, operator: Operator) -> int:
     """Give the samples that the final measurement of completed settings really takes."""
     if settings.sampler.kind == "enumerate":
-        sector = settings.sampler.magnetisation if operator.conserves_magnetisation else None
-        return Basis(operator.n_sites, operator.local_dim, sector).dimension
+        return operator.states(sector_of(operator, settings.sampler.magnetisation)).dimension
     assert settings.measure.n_samples is not None
     return _drawn(settings.measure.n_samples, settings.sampler)
 

@@ -15,6 +15,7 @@ from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic, warn_of
 from tnvmc.estimate.observable_set import ALL_PAIRS, ENERGY, ObservableSet
 from tnvmc.operators.foreign import as_operator
+from tnvmc.operators.properties import particles_of
 from tnvmc.operators.term import Operator, require_operator
 from tnvmc.report.observables import observed, samples_text
 from tnvmc.sampling import streams
@@ -214,6 +215,7 @@ def measured_observables(
     samples, pairs = blocks[ENERGY], blocks.get(ALL_PAIRS)
     found = {
         "magnetisation": sector,
+        "particles": particles_of(problem.operator, sector),
         "n_samples": samples.n_samples,
         "pair_samples": 0 if pairs is None else pairs.n_samples,
         "effective_samples": samples.effective_samples,

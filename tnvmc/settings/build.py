@@ -20,7 +20,6 @@ from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
 from tnvmc.contraction import schemes
 from tnvmc.contraction.schemes import default_chi
 from tnvmc.lattice.permutations import SymmetryGroup, checkerboard
-from tnvmc.operators.basis import Basis
 from tnvmc.operators.symmetry import check_characters, odd_elements, symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
@@ -180,9 +179,9 @@ def build_sampler(settings: Settings, operator: Operator) -> Samples:
     if sampler.kind == "direct":
         return DirectSampler(n_samples, magnetisation=sector, threads=threads, chunk=sampler.chunk)
     if sampler.kind != "enumerate":
-        chains = sampler.model_dump(exclude={"kind", "magnetisation", "n_samples"})
+        chains = sampler.model_dump(exclude={"kind", "magnetisation", "particles", "n_samples"})
         return Sampler(**chains, n_samples=n_samples, threads=threads)
-    size = Basis(operator.n_sites, operator.local_dim, sector).dimension
+    size = operator.states(sector).dimension
     if size > MAX_CONFIGS:
         raise ValueError(
             f"sampler.kind = 'enumerate': {size} configurations of {operator.n_sites} sites, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Annotated, Any, Literal, get_args
 
@@ -66,6 +67,7 @@ def measured_chi(chi: int | None) -> int | None:
 DEFAULT_SAMPLES = 512
 """Samples per step where nothing is said."""
 
+UpDown = Annotated[list[NonNegative], Field(description="[up, down]")]
 NOT_DRAWN = "a symmetrised state cannot be drawn directly"
 
 
@@ -96,6 +98,8 @@ class SamplerSettings(Section):
     magnetisation: StrictInt | None = None
     """Twice the total Sz of the sector that is sampled. Default: 0. Refused if the
     Hamiltonian does not conserve Sz."""
+    particles: NonNegative | UpDown | None = None
+    """Number of fermions; [up, down] with spin. Needed where the Hamiltonian conserves it."""
 
 
 class MeasureSettings(Section):
@@ -329,14 +333,23 @@ def keys(section: str) -> list[str]:
 
 
 def build_operator(settings: Settings) -> Operator:
-    """Make the Hamiltonian of the [lattice] and [hamiltonian] sections."""
+    """Make the Hamiltonian of the [lattice] and [hamiltonian] sections, for its particles."""
+    operator, particles = _operator(settings), settings.sampler.particles
+    if operator.strings is None or particles is None:
+        return operator
+    return replace(operator, magnetisation=operator.strings.sector(particles))
+
+
+def _operator(settings: Settings) -> Operator:
     lattice, hamiltonian = build_lattice(settings.lattice), settings.hamiltonian
     if not isinstance(hamiltonian, TermsSettings):
         model: Any = getattr(models, hamiltonian.model)
         return model(lattice, **hamiltonian.as_couplings())  # type: ignore[no-any-return]
-    terms = joined_terms(hamiltonian.term, lattice, hamiltonian.local_dim, "hamiltonian")
+    fermions, local_dim = hamiltonian.kind_of_fermions, hamiltonian.local_dim
+    terms = joined_terms(hamiltonian.term, lattice, fermions or local_dim, "hamiltonian")
+    about: Any = {"local_dim": local_dim, "name": "terms", "fermions": fermions}
     with errors_of("hamiltonian"):
-        return Operator.from_terms(lattice, terms, local_dim=hamiltonian.local_dim, name="terms")
+        return Operator.from_terms(lattice, terms, **about)
 
 
 def default_dtype(operator: Operator) -> str:

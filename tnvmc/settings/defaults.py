@@ -93,7 +93,8 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
             raise ConfigError(ConfigProblem(f"{key}.D", "missing", what))
     n_samples = DEFAULT_SAMPLES if sampler.n_samples == "auto" else sampler.n_samples
     sector = None
-    if operator is not None and operator.conserves_magnetisation and operator.replacements:
+    spins = None if operator is None or operator.fermions else operator
+    if spins is not None and spins.conserves_magnetisation and spins.replacements:
         sector = sampler.magnetisation or 0
     chains = settings.sampler_kind == "metropolis"
     defaults: dict[str, dict[str, Any]] = {
@@ -142,7 +143,9 @@ def _shares(settings: Settings, sizes: list[int], before: Sharing | None) -> boo
     """
     state, operator = settings.ansatz, hamiltonian(settings)
     other_level = state.symmetrise or settings.orthogonal
-    if sizes != sorted(sizes) or other_level or state.kind != "peps" or operator is None:
+    if sizes != sorted(sizes) or other_level or state.kind != "peps":
+        return False
+    if operator is None or operator.fermions is not None:
         return False
     if before is None:
         return default_sharing(operator, max(state.D or 1, *sizes), state.bonds) is not None

@@ -19,7 +19,8 @@ from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.backend.namespace import array_namespace, is_gpu
 from tnvmc.lattice import Lattice
-from tnvmc.operators.properties import fingerprint
+from tnvmc.operators.properties import fingerprint, particles_of
+from tnvmc.operators.term import Operator
 from tnvmc.optimize.pace import Paced
 from tnvmc.optimize.rule import Rule
 from tnvmc.settings.build import (
@@ -129,7 +130,7 @@ def _sections(vmc: Made, out: str, steps: int, init: str | None) -> dict[str, Se
         "contraction": contraction,
         "sampler": {
             **drawn, "kind": _name_in(SAMPLERS, sampler),
-            "magnetisation": method.problem.magnetisation,
+            **_sector(operator, method.problem.magnetisation),
         },
         "optimizer": {"steps": steps, **_optimizer(method.rule), **_rate(_rate_of(vmc))},
         "run": {
@@ -137,6 +138,13 @@ def _sections(vmc: Made, out: str, steps: int, init: str | None) -> dict[str, Se
             "threads": sampler.threads,
         },
     }  # fmt: skip
+
+
+def _sector(operator: Operator, sector: int | None) -> dict[str, Any]:
+    particles = particles_of(operator, sector)
+    if particles is None:
+        return {"magnetisation": sector}
+    return {"particles": list(particles) if len(particles) > 1 else particles[0]}
 
 
 def _name_in(table: Mapping[str, type], value: Any) -> str:

@@ -15,6 +15,7 @@ from pydantic import Field, StrictInt, StrictStr, create_model
 from tnvmc.lattice import GRIDS, Lattice, chain, from_bonds
 from tnvmc.limits import NonNegative, Number, Positive, Section
 from tnvmc.operators import models
+from tnvmc.operators.fermions import HUBBARD, SPINLESS, T_J, Fermions
 from tnvmc.operators.products import EVERY_SITE, Placed, joined, place
 from tnvmc.settings.problems import errors_of
 
@@ -88,7 +89,9 @@ def n_sites(lattice: LatticeSettings) -> int:
     return math.prod(lattice.sizes) - vacant
 
 
-MODELS = ("heisenberg", "xxz", "j1j2", "tfim", "rydberg", "shastry_sutherland")
+MODELS = (
+    "heisenberg", "xxz", "j1j2", "tfim", "rydberg", "shastry_sutherland", "tv", "hubbard", "tj",
+)  # fmt: skip
 PerBond = Number | Annotated[list[Number], Field(description="a list of one number for each bond")]
 PerSite = Number | Annotated[list[Number], Field(description="a list of one number for each site")]
 COUPLINGS: Mapping[str, tuple[Any, str]] = {
@@ -98,7 +101,11 @@ COUPLINGS: Mapping[str, tuple[Any, str]] = {
     "Jz": (PerBond, "z part of the nearest-neighbour exchange."),
     "J_dimer": (PerBond, "Exchange on the dimers, J′ in part of the literature."),
     "h": (PerSite, "Transverse field."),
-    "V": (Number, "Interaction of two excited atoms at distance 1; V / r⁶ at distance r."),
+    "V": (Number, "Of two excited atoms at distance 1, V / r⁶ at r; in `tv`, of neighbours."),
+    "t": (PerBond, "Hopping between nearest neighbours."),
+    "t2": (PerBond, "Hopping along diagonals."),
+    "U": (PerSite, "Energy of two fermions on one site."),
+    "mu": (PerSite, "Chemical potential."),
     "delta": (PerSite, "Detuning."),
     "Omega": (PerSite, "Rabi frequency."),
 }
@@ -118,7 +125,7 @@ def _hamiltonian(name: str) -> Any:
     """Make the model of a Hamiltonian from the signature of its function."""
     fields: dict[str, Any] = {"model": (Literal[name], ...)}
     for key, parameter in inspect.signature(getattr(models, name)).parameters.items():
-        if key != "lattice":
+        if key not in ("lattice", "particles"):
             kind, text = COUPLINGS[key]
             fields[key] = (kind, Field(parameter.default, description=text))
     return create_model(name, __base__=_Hamiltonian, **fields)
@@ -147,7 +154,7 @@ class TermSettings(Section):
     coupling: Couplings = 1.0
     """Factor; a list has one for each bond or site."""
 
-    def placed(self, lattice: Lattice, local_dim: int) -> list[Placed]:
+    def placed(self, lattice: Lattice, kind: Any) -> list[Placed]:
         """Give sites and matrices.
 
         Raises:
@@ -160,17 +167,17 @@ class TermSettings(Section):
         where: Any = self.sites if self.bonds is None else self.bonds
         if self.bonds == EVERY_SITE:
             raise ValueError("bonds = 'all': give sites = 'all', or a kind of bonds")
-        return place(lattice, self.ops, where, self.coupling, local_dim=local_dim)
+        return place(lattice, self.ops, where, self.coupling, kind=kind)
 
 
 def joined_terms(
-    terms: Iterable[TermSettings], lattice: Lattice, local_dim: int, where: str
+    terms: Iterable[TermSettings], lattice: Lattice, kind: Any, where: str
 ) -> list[Placed]:
     """Give sites and matrices of several tables; ValueError, with the place `where` they stand."""
     placed: list[Placed] = []
     for number, term in enumerate(terms, 1):
         with errors_of(f"{where}.term.{number}"):
-            placed += term.placed(lattice, local_dim)
+            placed += term.placed(lattice, kind)
     with errors_of(where):
         return joined(placed)
 
@@ -188,6 +195,15 @@ class TermsSettings(_Hamiltonian):
     or a list) are the sites, `coupling` is a number or a list with one for each bond or site."""
     local_dim: Annotated[StrictInt, Field(ge=2)] = 2
     """Number of states of a site: 3 for spin 1."""
+    fermions: Literal["spinless", "hubbard", "tj"] | None = None
+    """Fermions without spin, with spin, or with spin and at most one on a site, instead of spins;
+    products of `c^`, `c`, `n`, with spin `c^up`, `cdn`, `nup`, `Sz` and so on."""
+
+    @property
+    def kind_of_fermions(self) -> Fermions | None:
+        """What sites hold; None: spins."""
+        kinds = {"spinless": SPINLESS, "hubbard": HUBBARD, "tj": T_J, None: None}
+        return kinds[self.fermions]
 
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from pydantic import Field, StringConstraints
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.limits import Section
 from tnvmc.operators.local_term import is_hermitian
+from tnvmc.operators.products import fermions_of
 from tnvmc.operators.term import NonHermitian, Operator
 from tnvmc.settings.load import parse, read_toml
 from tnvmc.settings.model_settings import TermSettings, joined_terms
@@ -29,7 +30,7 @@ class _File(Section):
     term: Annotated[list[dict[str, Any]], Field(min_length=1)]
 
 
-def read_operator(path: Path, lattice: Lattice, local_dim: int = 2) -> Operator | NonHermitian:
+def read_operator(path: Path, lattice: Lattice, kind: Any = 2) -> Operator | NonHermitian:
     """Read an operator for `tnvmc measure`; without a name it is called like its file.
 
     It need not be Hermitian.
@@ -41,11 +42,11 @@ def read_operator(path: Path, lattice: Lattice, local_dim: int = 2) -> Operator 
     tables = enumerate(file.term, 1)
     terms = [parse(TermSettings, table, f"{name}, term {number}") for number, table in tables]
     try:
-        sums = joined_terms(terms, lattice, local_dim, name)
+        sums = joined_terms(terms, lattice, kind, name)
         kind_of_sum = Operator if all(is_hermitian(matrix) for _, matrix in sums) else NonHermitian
         with errors_of(name):
-            return kind_of_sum.from_terms(
-                lattice, sums, local_dim=local_dim, name=file.name or path.stem
-            )
+            fermions = fermions_of(kind)
+            about: Any = {"fermions": fermions} if fermions else {"local_dim": kind}
+            return kind_of_sum.from_terms(lattice, sums, name=file.name or path.stem, **about)
     except ValueError as error:
         raise ConfigError(str(error)) from None

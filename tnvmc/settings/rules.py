@@ -221,7 +221,8 @@ _BUILT: dict[str, Operator | None] = {}
 
 def hamiltonian(settings: Settings) -> Operator | None:
     """Build the Hamiltonian; None where the couplings do not fit, which the run tells."""
-    key = settings.lattice.model_dump_json() + settings.hamiltonian.model_dump_json()
+    parts = settings.lattice, settings.hamiltonian
+    key = "".join(part.model_dump_json() for part in parts) + str(settings.sampler.particles)
     if key not in _BUILT:
         if len(_BUILT) > 3:
             _BUILT.pop(next(iter(_BUILT)))
@@ -234,7 +235,10 @@ def hamiltonian(settings: Settings) -> Operator | None:
 def hamiltonian_problems(settings: Settings) -> Iterator[ConfigProblem]:
     """Find a magnetisation, or a type of psi, that does not go with the Hamiltonian; builds it."""
     ansatz, sampled = settings.ansatz, settings.sampler.magnetisation
-    if (operator := hamiltonian(settings)) is None:
+    if (operator := hamiltonian(settings.changed({"sampler": {"particles": None}}))) is None:
+        return
+    if operator.strings is not None or settings.sampler.particles is not None:
+        yield from _of_particles(settings, operator)
         return
     if sampled is not None and not operator.conserves_magnetisation:
         why = "this Hamiltonian does not conserve it, so that there is no such sector; leave it out"
@@ -255,6 +259,31 @@ def hamiltonian_problems(settings: Settings) -> Iterator[ConfigProblem]:
     if ansatz.dtype in ("float64", "float32") and not can_be_real:
         why = "the Hamiltonian is complex; take 'complex128', or leave it out"
         yield conflict("ansatz.dtype", why, ansatz.dtype)
+
+
+def _of_particles(settings: Settings, operator: Operator) -> Iterator[ConfigProblem]:
+    """Find what does not go with fermions, or particles that are none."""
+    sampler, where = settings.sampler, "sampler.particles"
+    if operator.strings is None:
+        yield conflict(where, "this Hamiltonian is one of spins; leave it out", sampler.particles)
+        return
+    if sampler.magnetisation is not None:
+        why = "fermions have sampler.particles instead; leave it out"
+        yield conflict("sampler.magnetisation", why, sampler.magnetisation)
+    if settings.sampler_kind == "direct":
+        yield conflict("sampler.kind", "fermions are not drawn directly; take 'metropolis'")
+    if not operator.conserves_magnetisation:
+        if sampler.particles is not None:
+            why = "this Hamiltonian does not conserve each of these numbers; leave it out"
+            yield conflict(where, why, sampler.particles)
+    elif sampler.particles is None:
+        what = "the number of fermions, as 6, or [5, 5] with spin"
+        yield ConfigProblem(where, "missing", what)
+    else:
+        try:
+            operator.strings.sector(sampler.particles)
+        except ValueError as error:
+            yield conflict(where, str(error).partition(": ")[2], sampler.particles)
 
 
 def check_symmetries(settings: Settings, operator: Operator, direct: bool = False) -> None:

@@ -17,6 +17,7 @@ from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.statistics import effective_samples, estimate
+from tnvmc.operators.fermions import sector_text
 from tnvmc.sampling.workers import measure_configs
 from tnvmc.shown import Shown, Table, drawn, fixed, signed, with_error
 from tnvmc.storage.identity import kind_in
@@ -46,7 +47,7 @@ class ChiScan(Shown):
     units: str
     seconds: float  #: beyond the sampling
     diagnostics: tuple[Diagnostic, ...] = ()  #: of the state, and whether the two energies agree
-    magnetisation: int | None = None  #: twice the total Sz of the sector; None: all of them
+    sector: str = ""  #: that was sampled, in words
     double_layer: Any = None  #: a `DoubleLayerScan`, energies without samples, where it was wanted
 
     def as_dicts(self) -> list[dict[str, Any]]:
@@ -90,7 +91,7 @@ class ChiScan(Shown):
         ]  # fmt: skip
         for chi, *row in self.double_layer.rows if self.double_layer else ():
             rows.append((f"{chi} (double layer)", *row[:2], ""))
-        sector = "" if self.magnetisation is None else f", 2 Sz = {self.magnetisation}"
+        sector = f", {self.sector}" if self.sector else ""
         title = f"{self.n_samples} samples drawn at chi {self.drawn_at}{sector}"
         return Table(title, columns, rows, self.diagnostics)
 
@@ -177,7 +178,7 @@ def scan_chi(
         operator.units,
         perf_counter() - started,
         measured.measurement.diagnostics,
-        measured.measurement.magnetisation,
+        sector_text(measured.measurement.magnetisation, measured.measurement.particles),
     )
 
 

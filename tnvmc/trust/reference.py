@@ -105,7 +105,8 @@ def find_reference(
     if kept:
         level = None if group else excited_level(kept, DIAGONALISED_AT_ONCE)
         return Reference(level.energy_total, level.source, "exact") if level else Reference()
-    sector = (magnetisation or 0) if operator.conserves_magnetisation else None
+    sector = operator.magnetisation if magnetisation is None else magnetisation
+    sector = (sector or 0) if operator.conserves_magnetisation else None
     if group is not None:
         own = lowest_energy(operator, sector, DIAGONALISED_AT_ONCE, group)
         if own is not None and own.method == "exact":

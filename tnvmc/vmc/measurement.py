@@ -23,7 +23,7 @@ from tnvmc.estimate.observables import (
 )
 from tnvmc.estimate.reliability import LEAST_CHANGED, changed_part, doubts
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate_samples, v_score
-from tnvmc.operators.properties import fingerprint
+from tnvmc.operators.properties import fingerprint, particles_of
 from tnvmc.operators.symmetry import NAMES, same_levels
 from tnvmc.operators.term import Operator, made_of
 from tnvmc.sampling import streams
@@ -173,6 +173,7 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
         units=operator.units,
         diagnostics=tuple(diagnostics),
         magnetisation=sector,
+        particles=particles_of(operator, sector),
         n_independent=independent(method.problem, sector),
         chi=chi_of(problem.ansatz),
         off_diagonal_energy=seen.off_diagonal_energy,
@@ -212,7 +213,7 @@ def expect(method: Method, state: State, operator: Operator, plan: MeasurementPl
     hamiltonian = method.problem.operator
     terms = energy_terms(operator)
     if hamiltonian.conserves_magnetisation:
-        terms = at_fixed_magnetisation(terms)
+        terms = at_fixed_magnetisation(terms, hamiltonian)
     method = controlled(method, state)
     point, diagnostics = measured_iterate(method, state)
     applied = plan.applied(method, point, state.step)

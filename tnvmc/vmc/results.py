@@ -9,6 +9,7 @@ from typing import Any
 
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.statistics import Estimate
+from tnvmc.operators.fermions import sector_text
 from tnvmc.shown import Result, Table, drawn, with_error
 from tnvmc.vmc.orthogonal import Overlap
 
@@ -100,6 +101,7 @@ class Measurement(Result):
     effective_samples: float | None = None  #: of weighted draws, see `sampling.direct`
     acceptance_by_move: Mapping[str, float] | None = None  #: for each kind (`MOVE_KINDS`)
     magnetisation: int | None = None  #: twice the total Sz of the sector; None: all of them
+    particles: tuple[int, ...] | None = None  #: fermions of each species
     overlaps: tuple[Overlap, ...] = ()
     """With states that it was kept orthogonal to, from new samples of both."""
     n_independent: int | None = None
@@ -148,8 +150,8 @@ class Measurement(Result):
 
     @property
     def _units(self) -> str:
-        sector = "" if self.magnetisation is None else f", 2 Sz = {self.magnetisation}"
-        return f"{self.units} units{sector}"
+        sector = sector_text(self.magnetisation, self.particles)
+        return ", ".join(filter(None, [f"{self.units} units", sector]))
 
     def _line(self) -> str:
         total, per_site = self._energies
