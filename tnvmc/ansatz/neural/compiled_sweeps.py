@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tnvmc.ansatz.metropolis import CAP, PlainSweep, kind_table
+from tnvmc.ansatz.metropolis import PlainSweep, acceptance, kind_table
 from tnvmc.ansatz.neural.batches import (
     MOST_IN_BLOCK,
     ONE_THREAD,
@@ -116,9 +116,8 @@ def sweeps(
 ) -> tuple[Moved, Chains]:
     """Visit all moves up to K times with uniform numbers (B, K, n); traceable.
 
-    Returns what comes after every sweep, and the chains at the end.  A move is accepted with the
-    probability of `ansatz.metropolis.acceptance`.  No walker waits at the end of a sweep for
-    another one.
+    Returns what comes after every sweep, and the chains at the end.  No walker waits at the end of a
+    sweep for another one.
     """
     configs, phase, log_abs, power, until = chains
     n_walkers, n_sweeps, n = uniforms.shape
@@ -166,7 +165,8 @@ def sweeps(
             digit = _at(plan.digits.reshape(-1), target * k + j)
             trial = jnp.where(columns == site[:, None], digit[:, None].astype(trial.dtype), trial)
         new_phase, new_log = log_psi(trial)
-        chance = _acceptance(new_phase, new_log, before.phase, before.log_abs, power)
+        old = LogAmplitude(before.phase, before.log_abs)
+        chance = acceptance(LogAmplitude(new_phase, new_log), old, power)
         taken = found & (_at(chances, number) < chance)
         configs = jnp.where(taken[:, None], trial, before.configs)
         phase = jnp.where(taken, new_phase, before.phase)
@@ -199,18 +199,6 @@ def sweeps(
 def _at(flat: Array, places: Array) -> Array:
     """Entries of an array (n,) at places that are known to be in it."""
     return flat.at[places].get(mode="promise_in_bounds", wrap_negative_indices=False)
-
-
-def _acceptance(
-    new_phase: Array, new_log: Array, old_phase: Array, old_log: Array, power: Array
-) -> Array:
-    """As `ansatz.metropolis.acceptance`: out of psi = 0 always, within psi = 0 half of the time."""
-    new_zero, old_zero = new_phase == 0, old_phase == 0
-    gap = 2.0 * power * jnp.where(new_zero | old_zero, 0.0, new_log - old_log)
-    share = CAP / (1.0 + jnp.exp(-jnp.abs(gap)))
-    chance = jnp.exp(jnp.minimum(gap, 0.0)) * jnp.minimum(share, 1.0)
-    chance = jnp.where(new_zero, 0.0, chance)
-    return jnp.where(old_zero, jnp.where(new_zero, 0.5, 1.0), chance)
 
 
 _TOGETHER = 16
