@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from typing import Any, Self, SupportsIndex, overload
 
 import numpy as np
@@ -167,7 +167,7 @@ class History(list[StepRecord], Shown):
 _COLUMNS = (
     "step", "energy", "energy per site", "variance per site", "acceptance", "learning rate", "",
 )  # fmt: skip
-_FIELDS = {f.name: f for f in fields(StepRecord)}
+_FIELDS = [f.name for f in fields(StepRecord)]
 _ENERGIES = ("energy", "energy_error")
 _NUMBERS = ("energy", "energy_error", "variance", "learning_rate", "step_norm", "seconds")
 """That a record always has; a file has null where they are not finite."""
@@ -175,11 +175,6 @@ _NUMBERS = ("energy", "energy_error", "variance", "learning_rate", "step_norm", 
 
 def _record(line: Mapping[str, Any]) -> StepRecord:
     values = {name: line[name] for name in _FIELDS if name in line}
-    for name, field in _FIELDS.items():
-        if name not in values and field.default is MISSING:
-            if name in ("step", "energy", "energy_error", "variance", "seconds", "undone"):
-                raise KeyError(name)
-            values[name] = {"diagnostics": (), "optimizer": {}}.get(name)
     for name in _NUMBERS:
         values[name] = float("nan") if values[name] is None else float(values[name])
     found = tuple(Diagnostic.from_dict(each) for each in values["diagnostics"])

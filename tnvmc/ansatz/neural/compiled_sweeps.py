@@ -116,8 +116,8 @@ def sweeps(
 ) -> tuple[Moved, Chains]:
     """Visit all moves up to K times with uniform numbers (B, K, n); traceable.
 
-    Returns what comes after every sweep, and the chains at the end.  No walker waits at the end of a
-    sweep for another one.
+    Returns what comes after every sweep, and the chains at the end.  No walker waits at the end of
+    a sweep for another one.
     """
     configs, phase, log_abs, power, until = chains
     n_walkers, n_sweeps, n = uniforms.shape
