@@ -54,6 +54,9 @@ _INLINE = "module://matplotlib_inline.backend_inline"
 _DURATION = re.compile(r"<td>[\d.]+ s</td>")
 """In the table of a measurement."""
 
+_COMPILED = re.compile(r"step \d+: compiling took ")
+"""A line that comes where kernels are not there yet."""
+
 
 def cleaned(notebook: Any) -> Any:
     """Take out of a notebook what tells when and where it ran; gives the same notebook.
@@ -81,9 +84,11 @@ def cleaned(notebook: Any) -> Any:
 
 
 def _joined(outputs: list[Any]) -> list[Any]:
-    """Outputs with pieces of one stream in one."""
+    """Outputs with pieces of one stream in one, without lines of compilation."""
     kept: list[Any] = []
     for output in outputs:
+        if _COMPILED.match(output.get("data", {}).get("text/plain", "")):
+            continue
         last = kept[-1] if kept else None
         both_streams = last is not None and output.output_type == last.output_type == "stream"
         if both_streams and output.name == last.name:

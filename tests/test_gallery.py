@@ -82,6 +82,17 @@ def test_a_notebook_is_committed_as_the_script_leaves_it(path: Path, notebooks: 
     assert path.stat().st_size < LARGEST
 
 
+def test_lines_of_compilation_are_not_kept(notebooks: ModuleType) -> None:
+    texts = [
+        "step 2: step shortened to 0.85 of its length\n",
+        "step 1: compiling took 5.4 s, ...\n",
+    ]
+    outputs = [nbformat.v4.new_output("display_data", {"text/plain": text}) for text in texts]
+    cell = nbformat.v4.new_code_cell("vmc.run(40)", outputs=outputs)
+    (cell,) = notebooks.cleaned(nbformat.v4.new_notebook(cells=[cell])).cells
+    assert [output.data["text/plain"] for output in cell.outputs] == texts[:1]
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_has_outputs_and_nothing_went_wrong(path: Path) -> None:
     outputs = outputs_of(path)
