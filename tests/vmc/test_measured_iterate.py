@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,8 @@ def test_the_mean_forgets_the_way_down() -> None:
     points = np.random.default_rng(0).normal(size=(40, 3))
     found = MeanOfIterates(points[0], points[0])
     for point in points:
-        found = found.with_iterate(point)
+        seen: Any = SimpleNamespace(point=SimpleNamespace(theta=point))
+        found = found.after(seen, {})
     # Shamir and Zhang: the share of the newest of t points is (POWER + 1) / (t + POWER).
     weights = np.array([(k + 1) * (k + 2) * (k + 3) for k in range(40)], dtype=float)
     assert found.mean == pytest.approx(weights @ points / weights.sum())

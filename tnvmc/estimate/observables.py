@@ -300,11 +300,3 @@ def off_diagonal_values(operator: Operator, snapshot: Snapshot, local: Array) ->
     xp = array_namespace(snapshot.configs)
     part = xp.real(local) - operator.diagonal(snapshot.configs)
     return part if snapshot.weight is None else xp.where(snapshot.weight > 0, part, 0.0)
-
-
-def off_diagonal_energy(operator: Operator, snapshot: Snapshot, local: Array) -> float:
-    """Give the mean of `off_diagonal_values`."""
-    xp, part = array_namespace(snapshot.configs), off_diagonal_values(operator, snapshot, local)
-    if snapshot.weight is None:
-        return float(xp.mean(part))
-    return float(xp.sum(part * snapshot.weight) / xp.sum(snapshot.weight))

@@ -9,7 +9,7 @@ import numpy as np
 
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.mixing import ENOUGH, MANY, OUTLASTED, r_hat_limit, r_hat_of
-from tnvmc.estimate.statistics import BINS_FOR_AN_ERROR, TAUS_PER_BIN, Estimate
+from tnvmc.estimate.statistics import BINS_FOR_AN_ERROR, INDEPENDENT_TAU, TAUS_PER_BIN, Estimate
 
 HEAVY_TAIL = 0.85
 """Of the variance, in one of `MANY` samples or more.  Local energies close to an eigenstate have
@@ -33,8 +33,6 @@ LARGEST_SPREAD = 0.1
 LEAST_SCATTER = 1e-5
 """Of the mean: standard deviation of values whose walkers can disagree by what matters.  TFIM 3x3,
 h = 30, 30 steps, close to a product state: 2e-6, R-hat 1.27, and the energy is right to 1e-7."""
-
-_LEAST_TAU = 0.5  # of independent draws; anticorrelated ones are not trusted to be better
 
 
 def doubts(
@@ -73,7 +71,7 @@ def doubts(
     if r_hat > limit and math.sqrt(estimated.variance) > LEAST_SCATTER * abs(estimated.mean):
         values = {"r_hat": None if math.isinf(r_hat) else r_hat, "limit": limit}
         found.append(Diagnostic("walkers_disagree", "warning", values))
-    tau = max(estimated.tau, _LEAST_TAU)
+    tau = max(estimated.tau, INDEPENDENT_TAU)
     if n_walkers < ENOUGH and not _long_enough(n_walkers, draws, tau):
         values = {"n_walkers": n_walkers, "draws": draws, "tau": tau}
         found.append(Diagnostic("few_walkers", "warning", values))

@@ -27,7 +27,7 @@ BINS_FOR_AN_ERROR = 16
 TAUS_PER_BIN = 16.0
 """Length of a bin in autocorrelation times, at least: errors come out 3 % small then."""
 
-_LEAST_TAU = 0.5  # that bins are measured by: of anticorrelated draws it would be none
+INDEPENDENT_TAU = 0.5  # of draws: at least, so that anticorrelated ones count as no better
 
 
 @dataclass(frozen=True, repr=False)
@@ -163,7 +163,7 @@ def _errors(series: np.ndarray, variance: float) -> tuple[float, float]:
     """Errors of the mean of (n_draws, W) deviations, as `estimate` says: for tau, and to give."""
     walkers = series.shape[1]
     lengths, errors, counts = binning(series, walkers)
-    taus = np.maximum(0.5 * errors**2 * series.size / variance, _LEAST_TAU)
+    taus = np.maximum(0.5 * errors**2 * series.size / variance, INDEPENDENT_TAU)
     usable = counts >= BINS_FOR_AN_ERROR
     reached = np.flatnonzero(usable & (lengths >= TAUS_PER_BIN * taus))
     by_walkers = float(error_of_mean(series.mean(axis=0)))

@@ -204,12 +204,11 @@ class MeanOfIterates(Controller):
 
     def after(self, seen: Observation | None, info: Info | None) -> MeanOfIterates:
         """Add the parameters that a step has found good."""
-        return self if seen is None or info is None else self.with_iterate(seen.point.theta)
-
-    def with_iterate(self, theta: Array) -> MeanOfIterates:
-        """Add parameters (P,) to the mean."""
+        if seen is None or info is None:
+            return self
         share = (POWER + 1) / (self.count + POWER + 1)
-        return MeanOfIterates(self.first, self.mean + share * (theta - self.mean), self.count + 1)
+        mean = self.mean + share * (seen.point.theta - self.mean)
+        return MeanOfIterates(self.first, mean, self.count + 1)
 
     def restored(self, fields: Info | None) -> MeanOfIterates | None:
         """That of the checkpoint: an archive has none, and its only parameters are measured."""

@@ -44,11 +44,6 @@ FRESH_BURN = 50
 whose walls take tens of sweeps to go; after 10 the staggered magnetisation is an error bar off."""
 
 
-def sweeps_before(step: int) -> int:
-    """Give the sweeps before a measurement after so many steps, each of which is one at least."""
-    return max(BURN, FRESH_BURN - step)
-
-
 _ENTRIES = 2**21  # numbers per kind and part: 16 MiB
 
 
@@ -96,7 +91,7 @@ class MeasurementPlan:
         ansatz = ansatz if chi is None else with_chi(ansatz, chi)
         n_burn = self.n_burn
         if n_burn is None:
-            n_burn = sweeps_before(step)
+            n_burn = max(BURN, FRESH_BURN - step)  # a step is a sweep at least
         sampler = given.for_measurement(self.n_samples, n_burn, self.n_thin)
         if self.sampler or (self.n_samples or 0) % (method.sampler.n_samples or 1):
             sampler.warn_if_rounded("n_samples")  # multiples of those of a step are told with them

@@ -10,7 +10,7 @@ from typing import Any
 
 from tnvmc.ansatz.protocol import Snapshot
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.estimate.observables import local_energy, off_diagonal_energy
+from tnvmc.estimate.observables import local_energy, off_diagonal_values
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate_samples
 from tnvmc.sampling.problem import Drawing, Point, Problem, SampleInfo
 from tnvmc.sampling.workers import measure_configs
@@ -56,7 +56,11 @@ class Observation:
     @cached_property
     def off_diagonal_energy(self) -> float:
         """Part of the energy that elements of H between two configurations make."""
-        return off_diagonal_energy(self.problem.operator, self.snapshot, self.local)
+        weight = self.snapshot.weight
+        part = off_diagonal_values(self.problem.operator, self.snapshot, self.local)
+        xp = array_namespace(part)
+        mean = xp.mean(part) if weight is None else xp.sum(part * weight) / xp.sum(weight)
+        return float(mean)
 
     def statistics(self) -> dict[str, Any]:
         """Give the part that records of steps and measurements share."""

@@ -137,9 +137,10 @@ def _moved(method: Method, state: State, seen: Observation, learning_rate: float
     factor = state.guard.shortened(length, learning_rate, norm(here.theta))
     if factor < 1:
         optimizer = method.rule.shortened(optimizer, factor)
+    xp = array_namespace(here.theta)
     with np.errstate(over="ignore", invalid="ignore"):
         theta = here.theta - (learning_rate * factor) * direction
-    if not all_finite(theta):  # beyond the largest number of its type
+    if not bool(xp.all(xp.isfinite(theta))):  # beyond the largest number of its type
         return _undone(state, here, not_finite)
     guard = state.guard.accepted(
         cost.mean, cost.error, cost.variance, length * factor,
@@ -164,12 +165,6 @@ def _undone(state: State, back: Iterate, objection: Diagnostic) -> _Update:
         )
     after = replace(state, step=state.step + 1, here=back, before_update=None, guard=guard)
     return _Update(after, diagnostics=(objection,))
-
-
-def all_finite(v: Array) -> bool:
-    """Tell whether no entry of an array is NaN or infinite."""
-    xp = array_namespace(v)
-    return bool(xp.all(xp.isfinite(v)))
 
 
 def norm(v: Array) -> float:
