@@ -31,7 +31,7 @@ from tnvmc import load_run
 from tnvmc.ansatz.protocol import with_chi
 from tnvmc.backend.process import keep_freed_memory
 from tnvmc.estimate.diagnostic import UnreliableWarning
-from tnvmc.estimate.observables import local_energy, off_diagonal_energy
+from tnvmc.estimate.observables import local_energy, off_diagonal_values
 from tnvmc.estimate.reliability import closure_threshold
 from tnvmc.estimate.statistics import Estimate, estimate_samples
 from tnvmc.sampling.problem import Point, Problem
@@ -76,7 +76,8 @@ class Row:
         assert snapshot.closure_spread is not None
         spread = float(np.average(snapshot.closure_spread, weights=self.weight))
         local = np.asarray(local_energy(problem.operator, snapshot)).real
-        return local, off_diagonal_energy(problem.operator, snapshot, local), spread
+        part = off_diagonal_values(problem.operator, snapshot, local)
+        return local, float(np.average(part, weights=self.weight)), spread
 
     def estimate(self, values: np.ndarray) -> Estimate:
         """Of the mean over |psi|^2 of the largest chi."""

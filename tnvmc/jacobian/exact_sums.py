@@ -10,6 +10,8 @@ c = 3 scale_s scale_t (Rump, Ogita, Oishi, SIAM J. Sci. Comput. 31, 189 (2008), 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -78,10 +80,7 @@ def summed(terms: Sequence[Any]) -> Any:
     """Add up vectors in one process: on NumPy as `total` does, elsewhere in their order."""
     if isinstance(terms[0], np.ndarray):
         return total(terms, len(terms), terms[0])
-    found = terms[0]
-    for term in terms[1:]:
-        found = found + term
-    return found
+    return reduce(add, terms)
 
 
 def _to_one_quantum(
@@ -106,12 +105,10 @@ def sum_on_device(products: Iterable[Any], scales: Any) -> Any:
         products: one for each site or block.
         scales: (M,) as of `scales`, in their namespace; None where nothing is to be rounded.
     """
-    total = None
-    for product in products:
-        if scales is not None:
-            product = _rounded_elsewhere(product, 3.0 * scales[:, None] * scales[None, :])
-        total = product if total is None else total + product
-    return total
+    if scales is None:
+        return reduce(add, products)
+    big = 3.0 * scales[:, None] * scales[None, :]
+    return reduce(add, (_rounded_elsewhere(product, big) for product in products))
 
 
 def _rounded_elsewhere(product: Any, big: Any) -> Any:

@@ -201,15 +201,9 @@ def _penalty(
     from_psi = amplitude_ratio(_scaled(there, size), seen.snapshot.amplitude)
     mean, error = _mean(from_phi, of_phi.weight, info)
     other, other_error = _mean(from_psi, seen.snapshot.weight, seen.info)
-    xp = array_namespace(from_psi)
-    factor = (
-        mean
-        if bool(np.iscomplexobj(mean)) or not xp.isdtype(from_psi.dtype, "complex floating")
-        else complex(mean)
-    )
     noise = math.hypot(abs(mean) * other_error, abs(other) * error, error * other_error)
     found = Overlap(float((mean * other).real), noise, lower.penalty)
-    return (lower.penalty * factor) * from_psi, found
+    return (lower.penalty * mean) * from_psi, found
 
 
 def _mean(values: Array, weight: Array | None, info: SampleInfo) -> tuple[complex | float, float]:
