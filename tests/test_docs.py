@@ -119,6 +119,7 @@ IN_ORDER = [
     "sharing",
     "own_hamiltonian",
     "own_observable",
+    "fermions",
     "lattices",
     "own_lattice",
     "own_ansatz",
