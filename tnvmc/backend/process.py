@@ -109,7 +109,7 @@ class Resident:
     """What stays on the rank that made it, while rank 0 gets a `Place` as the result."""
 
     def about(self) -> Any:
-        """What rank 0 is told of it."""
+        """What rank 0 is told of it; nothing where it knows all."""
 
     def sent_by(self, store: Any) -> tuple[int, int, Any]:
         """What makes its place elsewhere: rank, key, what is told of it; it is held here then."""

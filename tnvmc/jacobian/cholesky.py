@@ -83,9 +83,6 @@ class Triangle(Resident):
     def __deepcopy__(self, memo: Any) -> Triangle:
         return self  # nothing changes it
 
-    def about(self) -> None:
-        """Nothing: rank 0 knows the size."""
-
     @cached_property
     def rows(self) -> dict[int, np.ndarray]:
         """The rows by place, as views."""

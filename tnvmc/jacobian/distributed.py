@@ -153,9 +153,6 @@ class _Share(Resident):
     def of(cls, layout: UnitLayout, places: range, units: Sequence[Array]) -> _Share:
         return cls(layout, places, layout.products(places, units))
 
-    def about(self) -> None:
-        """Nothing: rank 0 knows the layout."""
-
     def gram(self, scales: np.ndarray | None) -> np.ndarray:
         """What these units add to O O^dagger, on the host."""
         n, double = self.layout.shape[0], self.layout.double
