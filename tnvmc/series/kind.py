@@ -261,25 +261,6 @@ class Histories:
 
 
 @dataclass(frozen=True)
-class Level:
-    """One energy above another one."""
-
-    labels: tuple[str, ...]  #: lines of text below it
-    height: float
-    error: float
-    exact: float | None = None
-
-
-@dataclass(frozen=True)
-class Levels:
-    """Energies side by side, each before an exact one."""
-
-    levels: Sequence[Level]
-    axis: str  #: label of the energies
-    exact: str = "exact"  #: label of the exact ones
-
-
-@dataclass(frozen=True)
 class Curve:
     """Measured points with errors, and the exact values where they are known."""
 
@@ -292,14 +273,16 @@ class Curve:
 
 @dataclass(frozen=True)
 class Curves:
-    """Curves below each other over the same axis."""
+    """Curves below each other over the same axis, or one of levels that have labels."""
 
     curves: Sequence[Curve]
     axis: str
-    name: str = "scan"  #: of the file
+    name: str  #: of the file
+    labels: Sequence[Sequence[str]] = ()  #: lines of text below each level
+    exact: str = "exact"  #: label of the exact values
 
 
-Picture = Histories | Levels | Curves
+Picture = Histories | Curves
 
 
 def begun_runs(series: Series) -> dict[str, Json]:

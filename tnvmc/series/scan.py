@@ -145,7 +145,7 @@ class ScanKind(base.SeriesKind):
             values = [tuple(row.observables[name].values()) for row in some]
             curves += [_curve(_axis(name), some, values)] if some else []
         axis = "number of sites" if key == SIZE else key.removeprefix("hamiltonian.")
-        return base.Curves(curves, axis)
+        return base.Curves(curves, axis, self.name)
 
 
 def observed_value(held: Json, name: str) -> dict[str, float] | None:

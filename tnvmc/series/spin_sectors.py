@@ -166,22 +166,20 @@ class SectorsKind(base.SeriesKind):
                 if each.status != "good":
                     yield f"{row.name}: gap", each
 
-    def picture(self, series: base.Series, table: base.SeriesTable) -> base.Levels:
+    def picture(self, series: base.Series, table: base.SeriesTable) -> base.Curves:
         """The first is drawn with the error of its energy, the others with that of their gap."""
-        first = table.rows[0]
-        methods = {row.exact.method for row in table.rows if row.exact.energy is not None}
-        known = any(row.exact_gap is not None for row in table.rows)
-        levels = [
-            base.Level(
-                _labels(row),
-                0.0 if row.gap is None else row.gap.energy,
-                row.energy_error if row.gap is None else row.gap.error,
-                0.0 if row is first and known else row.exact_gap,
-            )
-            for row in table.rows
-        ]
-        axis = f"E − E({first.name}) ({first.units} units)"
-        return base.Levels(levels, axis, "exact" if methods == {"exact"} else "reference")
+        rows, first = table.rows, table.rows[0]
+        methods = {row.exact.method for row in rows if row.exact.energy is not None}
+        known = any(row.exact_gap is not None for row in rows)
+        levels = base.Curve(
+            f"E − E({first.name}) ({first.units} units)",
+            range(len(rows)),
+            [0.0 if row.gap is None else row.gap.energy for row in rows],
+            [row.energy_error if row.gap is None else row.gap.error for row in rows],
+            [0.0 if row is first and known else row.exact_gap for row in rows],
+        )
+        exact = "exact" if methods == {"exact"} else "reference"
+        return base.Curves([levels], "", "levels", list(map(_labels, rows)), exact)
 
     def _alike(self, sectors: Sectors, operator: Operator) -> Iterator[ConfigProblem]:
         """Yield sectors that are the same, or have the same energies, and names of no use."""

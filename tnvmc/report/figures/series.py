@@ -9,7 +9,7 @@ import numpy as np
 
 from tnvmc.report.figures import draw, style
 from tnvmc.report.figures.comparison import draw_comparison
-from tnvmc.series.kind import Curve, Curves, Histories, Levels, Picture
+from tnvmc.series.kind import Curve, Curves, Histories, Picture
 from tnvmc.storage.run_files import read_run
 
 _HALF = 0.32  # of a column, that the line of an energy covers
@@ -26,31 +26,30 @@ def draw_series(picture: Picture) -> Mapping[str, Any]:
             return draw_comparison(runs)
         return draw(runs, ("energy",), None, "step").figures if runs else {}
     with style.styled():
-        if isinstance(picture, Levels):
-            return {"levels": draw_levels(picture)} if picture.levels else {}
-        return {picture.name: draw_curves(picture)} if picture.curves[0].x else {}
+        drawn = draw_levels if picture.labels else draw_curves
+        return {picture.name: drawn(picture)} if picture.curves[0].x else {}
 
 
-def draw_levels(picture: Levels) -> Any:
+def draw_levels(picture: Curves) -> Any:
     """Draw energies as points with errors, each before the exact one as a broad line."""
-    levels = picture.levels
-    widest = max(len(line) for level in levels for line in level.labels)
-    figure = style.new_figure(1.6 + max(1.3, _LETTER * widest) * len(levels), 3.6)
+    (levels,), n = picture.curves, len(picture.labels)
+    widest = max(len(line) for label in picture.labels for line in label)
+    figure = style.new_figure(1.6 + max(1.3, _LETTER * widest) * n, 3.6)
     axes = figure.subplots()
-    for place, level in enumerate(levels):
-        colour = style.line(place)["color"]
-        axes.hlines(level.height, place - _HALF, place + _HALF, color=colour, lw=1.2)
-        axes.errorbar(place, level.height, level.error, color=colour, capsize=3, marker="o", ms=5)
-    known = [(place, each.exact) for place, each in enumerate(levels) if each.exact is not None]
+    for place, height, error in zip(levels.x, levels.y, levels.error, strict=True):
+        colour = style.line(int(place))["color"]
+        axes.hlines(height, place - _HALF, place + _HALF, color=colour, lw=1.2)
+        axes.errorbar(place, height, error, color=colour, capsize=3, marker="o", ms=5)
+    known = _known(levels)
     if known:
         axes.plot([], [], "o-", color=style.INK, lw=1.2, ms=5, label="measured")
         places, heights = zip(*known, strict=True)
         ends = [[place + side * _HALF for place in places] for side in (-1, 1)]
         axes.hlines(heights, *ends, label=picture.exact, **_EXACT)
         style.legend(axes, loc="upper left")  # the first is the lowest, or nearly so
-    axes.set_xticks(range(len(levels)), ["\n".join(level.labels) for level in levels])
-    axes.set_xlim(-0.6, len(levels) - 0.4)
-    axes.set_ylabel(picture.axis)
+    axes.set_xticks(range(n), list(map("\n".join, picture.labels)))
+    axes.set_xlim(-0.6, n - 0.4)
+    axes.set_ylabel(levels.axis)
     style.grid(axes, "y")
     return figure
 
@@ -67,8 +66,12 @@ def draw_curves(picture: Curves) -> Any:
     return figure
 
 
+def _known(curve: Curve) -> list[tuple[float, float]]:
+    return [(x, y) for x, y in zip(curve.x, curve.exact, strict=False) if y is not None]
+
+
 def _draw_curve(axes: Any, curve: Curve, colour: str) -> None:
-    known = [(x, y) for x, y in zip(curve.x, curve.exact, strict=False) if y is not None]
+    known = _known(curve)
     if known:
         axes.plot(*zip(*known, strict=True), "-", label="exact", **_EXACT)
     axes.errorbar(curve.x, curve.y, curve.error, color=colour, lw=1.0, capsize=3, marker="o", ms=4,
