@@ -17,7 +17,7 @@ import tomli_w
 from tnvmc.lattice.grids import square
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.models import heisenberg
-from tnvmc.storage.hdf5 import sealed
+from tnvmc.storage.hdf5 import seal_of
 from tnvmc.storage.seals import (
     CHECK,
     PROVENANCE,
@@ -266,11 +266,11 @@ def provenance(folder: Path, content: dict[str, Any]) -> Provenance:
 
 def tied(checkpoint: bytes, folder: Path) -> bytes:
     """Give the content of a saved state as that of a checkpoint of the run in a folder."""
-    image = io.BytesIO(checkpoint[: -len(sealed(b""))])
+    image = io.BytesIO(checkpoint[: -len(seal_of(b""))])
     with h5py.File(image, "r+") as file:
         step = int(file["step"][()])
         file.attrs[PROVENANCE] = json.dumps(provenance(folder, {"step": step}).as_dict())
-    return sealed(image.getvalue())
+    return image.getvalue() + seal_of(image.getvalue())
 
 
 def write_history(folder: Path, lines: list[dict[str, Any]]) -> None:
@@ -298,7 +298,7 @@ def read_json(path: Path) -> dict[str, Any]:
 @contextmanager
 def hdf5_of(path: Path) -> Iterator[Any]:
     """Change a state file on purpose: its HDF5 content, and the checksum with it."""
-    image = io.BytesIO(path.read_bytes()[: -len(sealed(b""))])
+    image = io.BytesIO(path.read_bytes()[: -len(seal_of(b""))])
     with h5py.File(image, "r+") as file:
         yield file
-    path.write_bytes(sealed(image.getvalue()))
+    path.write_bytes(image.getvalue() + seal_of(image.getvalue()))

@@ -28,7 +28,7 @@ from tnvmc.optimize.rule import Rule
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.problem import Problem
-from tnvmc.storage.hdf5 import FORMAT_VERSION, StateFileError, read_parameters, read_stages, sealed
+from tnvmc.storage.hdf5 import FORMAT_VERSION, StateFileError, read_parameters, read_stages, seal_of
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.controllers import GrowingChi, GrowingSamples, MeanOfIterates
 from tnvmc.vmc.core import Iterate, Method, State
@@ -159,7 +159,7 @@ def test_damaged_foreign_and_newer_files_are_refused(tmp_path: Path) -> None:
     with h5py.File(path, "w") as file:
         file["x"] = 1
     assert "another program" in refusal()
-    path.write_bytes(sealed(path.read_bytes()))
+    path.write_bytes(path.read_bytes() + seal_of(path.read_bytes()))
     assert "another program" in refusal()
     changed(path, lambda file: file.attrs.__setitem__("format_version", FORMAT_VERSION + 1))
     assert "format version 2 is newer than 1" in refusal()
@@ -173,10 +173,10 @@ def test_damaged_foreign_and_newer_files_are_refused(tmp_path: Path) -> None:
 def changed(path: Path, change: Callable[[Any], None], seal: bool = True) -> None:
     """A checkpoint that was changed on purpose, with a checksum that is right, or without one."""
     checkpoint.save(path, STATE, IDENTITY)
-    image = io.BytesIO(path.read_bytes()[: -len(sealed(b""))])
+    image = io.BytesIO(path.read_bytes()[: -len(seal_of(b""))])
     with h5py.File(image, "r+") as file:
         change(file)
-    path.write_bytes(sealed(image.getvalue()) if seal else image.getvalue())
+    path.write_bytes(image.getvalue() + seal_of(image.getvalue()) if seal else image.getvalue())
 
 
 def test_a_file_without_its_checksum_is_refused(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def encoded(tree: Mapping[str, Any], attributes: Mapping[str, Any]) -> memoryvie
         for name, value in attributes.items():
             file.attrs[name] = json.dumps(value)
         _write(file, tree)
-    seal = _seal(image.getbuffer())
+    seal = seal_of(image.getbuffer())
     image.seek(0, io.SEEK_END)
     image.write(seal)
     return image.getbuffer()
@@ -117,12 +117,8 @@ def opened(path: Path) -> Iterator[Any]:
         raise StateFileError(f"{path}: damaged ({error})") from None
 
 
-def sealed(image: bytes) -> bytes:
-    """Give the content of a file: an HDF5 image and the checksum behind it."""
-    return image + _seal(image)
-
-
-def _seal(image: bytes | memoryview) -> bytes:
+def seal_of(image: bytes | memoryview) -> bytes:
+    """Give what stands behind an HDF5 image in a file: its checksum."""
     return _SEAL + hashlib.sha256(image).digest()
 
 
@@ -130,7 +126,7 @@ def _unsealed(path: Path, content: bytes) -> memoryview:
     """Give the HDF5 image in the content of a file, of which no bit has changed."""
     whole = memoryview(content)
     image, end = whole[:-_SEAL_SIZE], content[-_SEAL_SIZE:]
-    if end == _seal(image):
+    if end == seal_of(image):
         return image
     if end.startswith(_SEAL):
         raise StateFileError(f"{path}: damaged (its checksum is another one)")

@@ -70,12 +70,14 @@ class DiskError(Exception):
 
 
 @contextmanager
-def disk_errors(path: Path, kind: type[Exception] = FolderError) -> Iterator[None]:
-    """Say of an error of the disk which folder it was."""
+def disk_errors(
+    path: Path, kind: type[Exception] = FolderError, done: str = "written"
+) -> Iterator[None]:
+    """Say of an error of the disk which folder or file it was."""
     try:
         yield
     except OSError as error:
-        raise kind(f"{path}: cannot be written ({error.strerror or error})") from None
+        raise kind(f"{path}: cannot be {done} ({error.strerror or error})") from None
 
 
 class Interrupted(Exception):
@@ -247,7 +249,7 @@ def refuse_series(path: Path) -> None:
 
 def check_settings(path: Path) -> None:
     """Raise `FolderError` where a file of settings is not as a run wrote it."""
-    with _reading(path):
+    with disk_errors(path, done="read"):
         content = read_plain(path)
     try:
         check_toml(content)
@@ -267,15 +269,6 @@ def require_settings(path: Path, wanted: str = " to resume") -> None:
     if (path / HISTORY).is_file() and not run_files_in(path):
         hint = "; it was stopped before it began: start it again, with tnvmc run FILE.toml"
     raise FolderError(f"{path}: holds no run{wanted} ({CONFIG} is missing){hint}")
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Say of an error of the disk which file it was."""
-    try:
-        yield
-    except OSError as error:
-        raise FolderError(f"{path}: cannot be read ({error.strerror})") from None
 
 
 def run_files_in(path: Path) -> list[str]:
@@ -300,7 +293,7 @@ def refuse_occupied(path: Path) -> None:
 def _locked(path: Path) -> IO[bytes]:
     place = path / HISTORY
     if os.path.lexists(place):
-        with _reading(place):
+        with disk_errors(place, done="read"):
             read_plain(place)
     # Unbuffered: a line that a full disk refused must not come back when the file is closed.
     history = open(place, "ab+", buffering=0)  # noqa: SIM115
