@@ -16,6 +16,7 @@ from tnvmc.series import expansion
 from tnvmc.series import kind as base
 from tnvmc.settings.config import Budget, Settings, build_operator
 from tnvmc.settings.defaults import complete
+from tnvmc.settings.help import heading
 from tnvmc.settings.load import validate
 from tnvmc.settings.problems import ConfigError, conflict
 from tnvmc.shown import fixed, scientific, with_error
@@ -59,10 +60,10 @@ class ComparisonKind(base.SeriesKind):
         return isinstance(data.get("ansatz"), list)
 
     def expand(self, data: Json, default_name: str) -> base.Series:
-        for section, why in _NOT_COMPARED.items():
+        for section in ("stage", "sector", "scan"):
             if section in data:
-                name = f"[{section}]" if section == "scan" else f"[[{section}]]"
-                raise ConfigError(conflict(name, f"does not go with a comparison, {why}"))
+                why = "does not go with a comparison, whose states share all but [[ansatz]]"
+                raise ConfigError(conflict(heading(section), why))
         blocks, budget = (
             expansion.ansatz_blocks(data.get("ansatz")),
             expansion.budget_of(data.get("compare")),
@@ -214,10 +215,3 @@ class ComparisonKind(base.SeriesKind):
 
 def _short(value: float | None) -> str:
     return "-" if value is None else f"{value:.2g}" if value < 100 else f"{value:.0f}"
-
-
-_NOT_COMPARED = {
-    "stage": "which has one budget for all",
-    "sector": "which has one sector for all",
-    "scan": "which has one Hamiltonian",
-}

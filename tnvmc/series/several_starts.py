@@ -92,12 +92,7 @@ class StartsKind(base.SeriesKind):
             name = f"start-{k + 1}"
             own = {"starts": None, "out": str(out / name), "seed": later_seed(shared, k)}
             runs[name] = complete(shared.changed({"run": own}))
-        try:
-            check_parts(runs["start-1"], operator)
-        except ConfigError:
-            raise
-        except ValueError as error:
-            raise ConfigError(str(error)) from None
+        check_parts(runs["start-1"], operator)
         return base.Series(self, data, out, runs, operator)
 
     def _fixed(self, run: Json) -> dict[str, Any]:
