@@ -76,14 +76,13 @@ def test_a_run_scans_chi_and_converge_replaces_it_and_nothing_else(
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("place", ["diagnostics", "convergence"])
 def test_warnings_of_the_measurement_are_told_again(
-    file: Path, place: str, capsys: pytest.CaptureFixture[str]
+    file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["run", str(file), "--out", "r"]) == 0
     doubt = {"code": "heavy_tail", "status": "warning", "values": {"share": 0.9, "raise": []}}
     result = result_of("r")
-    (result if place == "diagnostics" else result["convergence"])["diagnostics"].append(doubt)
+    result["diagnostics"].append(doubt)
     with RunFolder.reopen(Path("r")) as folder:
         folder.write_result(result)
     capsys.readouterr()

@@ -162,7 +162,7 @@ def test_what_a_run_in_stages_keeps(file: Path, capsys: pytest.CaptureFixture[st
     assert (folder / "result.json").read_bytes() == before
     shown = capsys.readouterr().out
     assert "stage 3 of 4: D = 2, chi = 4, 16 samples, 40 steps, or until the last 5" in shown
-    assert "stage 3 ended on its plateau, after" in shown
+    assert "stage 3 (D = 2) ended on its plateau, after" in shown
     assert "3 in 4 stages" not in shown
     assert "46 steps in 4 stages" in shown
 
