@@ -171,3 +171,29 @@ def test_no_direct_draws() -> None:
     peps = made((2, 2), 2, SPINLESS)
     with pytest.raises(ValueError, match="fermions"):
         peps.drawer(np.ones(peps.n_params))
+
+
+@pytest.mark.parametrize(("shape", "D", "fermions"), [SYSTEMS[3], SYSTEMS[5], ((3, 3), 2, HUBBARD)])
+def test_hops_of_all_pairs_by_sources(shape, D, fermions, xp, monkeypatch) -> None:
+    """Every pair carried from its first site, rows, columns and in between, against brute force."""
+    monkeypatch.setattr(
+        "tnvmc.ansatz.peps.row_contraction.pairs_by_source",
+        lambda patches, *_: tuple(patch for patch in patches if len(patch) == 2),
+    )
+    peps = made(shape, D, fermions, Exact())
+    n_sites, theta = peps.lattice.n_sites, np.random.default_rng(5).normal(size=peps.n_params)
+    tables = hops(fermions, itertools.combinations(range(n_sites), 2))
+    configs = even_configs(peps, 6)
+    psi = {tuple(c): brute_force(peps, theta, np.array(c)) for c in configs}
+    walkers = peps.start(to_namespace(theta, xp), to_namespace(configs, xp))
+    given = {patch: to_namespace(table, xp) for patch, table in tables.items()}
+    _, seen = peps.measure(to_namespace(theta, xp), walkers, given, jacobian=False)
+    for (i, j), table in tables.items():
+        found = to_host(seen.ratios[i, j])
+        for walker, config in enumerate(configs):
+            state = int(config[i]) * peps.local_dim + int(config[j])
+            for choice, target in enumerate(table[state]):
+                other = config.copy()
+                other[i], other[j] = divmod(max(target, 0), peps.local_dim)
+                want = brute_force(peps, theta, other) / psi[tuple(config)] if target >= 0 else 0
+                assert abs(found[walker, choice] - want) < ROUNDING * (1 + abs(want))

@@ -34,8 +34,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tnvmc.ansatz.metropolis import local_states
-from tnvmc.ansatz.peps.windows import Window
-from tnvmc.ansatz.protocol import LogAmplitude, Targets
+from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.lattice.lattice import Patch
 from tnvmc.operators.fermions import Fermions
@@ -213,6 +212,14 @@ class Variants:
         rows = xp.reshape(self.parities(configs), (configs.shape[0], -1, n_cols))
         return _sums_before(rows, axis=1)
 
+    def of_row(self, configs: Array, row: int, n_cols: int, twist: Array | None = None) -> Array:
+        """The same where only one row is looked at, with legs below it twisted (B, n_cols)."""
+        found = StripVariants(self, n_cols, row, 1).at(configs)
+        if twist is not None:
+            own = slice(row * n_cols, (row + 1) * n_cols)
+            found[:, own] += array_namespace(found).astype(len(self.odd) * twist, found.dtype)
+        return found
+
     def of_network(self, configs: Array, n_cols: int) -> Array:
         """Which tensor each place of a view by rows has (B, places), where nothing moves."""
         xp, d = array_namespace(configs), len(self.odd)
@@ -278,21 +285,12 @@ class StripVariants:
         twisted = self._twist(configs) * self._below(configs)
         return self.reference.sign * (1 - 2 * (array_namespace(configs).sum(twisted, axis=1) % 2))
 
-    def signed(
-        self,
-        ratios: Mapping[Patch, Array],
-        configs: Array,
-        windows: Sequence[Window],
-        replacements: Targets,
-    ) -> dict[Patch, Array]:
-        """Ratios psi'/psi (B, R) from those of closures, by the patches that were asked for."""
-        found = dict(ratios)
-        for window in windows:
-            values, table = found[window.asked], replacements[window.asked]
-            signs = self._signs_of_ratios(configs, window.patch, table)
-            if signs is not None:
-                found[window.asked] = values * array_namespace(values).astype(signs, values.dtype)
-        return found
+    def signed(self, ratios: Array, configs: Array, patch: Patch, table: Array) -> Array:
+        """Ratios psi'/psi (B, R) of a patch and its table from those of closures at the strip."""
+        signs = self._signs_of_ratios(configs, patch, table)
+        if signs is None:
+            return ratios
+        return ratios * array_namespace(ratios).astype(signs, ratios.dtype)
 
     def _signs_of_ratios(self, configs: Array, patch: Patch, table: Array) -> Array | None:
         """The same for psi'/psi of a patch and its replacements `table` (d^k, R): (B, R); None: 1.

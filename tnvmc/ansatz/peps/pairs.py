@@ -51,6 +51,25 @@ class Environments:
     below: Sequence[BoundaryMPS | None]  #: per row
     amplitudes: Sequence[LogAmplitude]  #: per row, of the unchanged configurations closed there
 
+    def chosen(self, row: int, configs: Array, twist: Array | None = None) -> Array:
+        """Which tensor each place of a row has at configurations (n, places).
+
+        Of fermions with the legs below twisted (n, n_cols): see `peps.fermions`.
+        """
+        variants = self.layers.variants
+        if variants is None:
+            return configs
+        return variants.of_row(configs, row, self.layers.n_cols, twist)
+
+    def moved(self, sources: _Sources) -> Array | None:
+        """1 where a source has another parity of particles than its site (S,); None of spins."""
+        variants, xp = self.layers.variants, array_namespace(self.configs)
+        if variants is None:
+            return None
+        flat = xp.reshape(self.configs, (-1,))
+        before = xp.take(flat, sources.walkers * self.configs.shape[1] + sources.sites)
+        return (variants.parities(before) + variants.parities(sources.spins)) % 2
+
 
 @lru_cache(maxsize=64)
 def pairs_by_source(
@@ -218,14 +237,18 @@ def _down(
     over = around.above[row]
     boundary = over and over.take(sources.walkers)
     found = []
+    left_twist, right_twist = _twists(around, sources)
     for lower in range(row + 1, max(columns) + 1):
-        boundary = around.layers.absorb(boundary, lower - 1, configs, "down")
+        above = around.chosen(lower - 1, configs)
+        boundary = around.layers.absorb(boundary, lower - 1, above, "down")
         if lower not in columns:
             continue
         below = around.below[lower]
+        chosen = around.chosen(lower, configs, left_twist)
+        beyond = around.chosen(lower, configs, right_twist)
         strip = Strip(
             boundary,
-            [around.layers.row(lower, configs, "down").leftward],
+            [around.layers.row(lower, beyond, "down").leftward],
             below and below.take(sources.walkers),
         )
         before = around.amplitudes[lower].take(sources.walkers)
@@ -233,10 +256,25 @@ def _down(
         for column in range(max(columns[lower]) + 1):
             if column in columns[lower]:
                 environment = _site_environment(strip, left, right[column + 1], column)
-                found.append(_closed(around, lower, column, environment, before))
+                site = lower * around.layers.n_cols + column
+                found.append(_closed(around, site, environment, before, chosen[:, site]))
             site = lower * around.layers.n_cols + column
-            left = strip.advance(left, column, [_rightward(around, site, configs[:, site])])
+            left = strip.advance(left, column, [_rightward(around, site, chosen[:, site])])
     return xp.stack(found, axis=1)
+
+
+def _twists(around: Environments, sources: _Sources) -> tuple[Array | None, Array | None]:
+    """Legs below a row that are twisted, left of the second site and there, and right of it.
+
+    What a source takes from its column or brings to it is even again beyond the second site.
+    """
+    moved, n_cols = around.moved(sources), around.layers.n_cols
+    if moved is None:
+        return None, None
+    xp = array_namespace(moved)
+    beyond = sources.sites[:, None] % n_cols < xp.arange(n_cols, dtype=sources.sites.dtype)[None, :]
+    beyond = xp.astype(beyond, moved.dtype)
+    return moved[:, None] * beyond, moved[:, None] * (1 - beyond)
 
 
 def _along_row(
@@ -247,14 +285,14 @@ def _along_row(
     Zero at and left of a source: pairs are served from their left site.
     """
     xp, n_cols = array_namespace(around.configs), around.layers.n_cols
-    strip = _strip(around, row, None)
+    strip, chosen = _strip(around, row, None), around.chosen(row, around.configs)
     right, left = strip.right_environments(), strip.edge()
     pieces = []
     for column in range(n_cols):
         site = row * n_cols + column
         for part in sources.at(site).parts(sources_per_call):
             pieces.append(_to_the_right(around, part, column, columns, left, right))
-        left = strip.advance(left, column, [_rightward(around, site, around.configs[:, site])])
+        left = strip.advance(left, column, [_rightward(around, site, chosen[:, site])])
     return xp.concat(pieces, axis=0)
 
 
@@ -271,17 +309,21 @@ def _to_the_right(
     row = int(sources.sites[0]) // n_cols
     strip = _strip(around, row, sources.walkers)
     before = around.amplitudes[row].take(sources.walkers)
-    left, spins = left.take(sources.walkers), sources.spins
+    left, own = left.take(sources.walkers), xp.take(around.configs, sources.walkers, axis=0)
+    here, twist = around.chosen(row, own), _twists(around, sources)[0]
+    after = around.chosen(row, own, twist)
+    site = row * n_cols + column
+    spins = sources.spins + xp.astype(here[:, site] - own[:, site], sources.spins.dtype)
     nothing = xp.zeros((len(sources), around.layers.local_dim), dtype=left.tensor.dtype)
     found = [nothing for second in columns if second <= column]
     for second in range(column, max(columns) + 1):
         site = row * n_cols + second
         if second > column:
-            spins = xp.take(around.configs[:, site], sources.walkers, axis=0)
+            spins = after[:, site]
             if second in columns:
                 beyond = right[second + 1].take(sources.walkers)
                 environment = _site_environment(strip, left, beyond, second)
-                found.append(_closed(around, row, second, environment, before))
+                found.append(_closed(around, site, environment, before, spins))
         left = strip.advance(left, second, [_rightward(around, site, spins)])
     return xp.stack(found, axis=1)
 
@@ -328,16 +370,23 @@ def _site_environment(
 
 def _closed(
     around: Environments,
-    row: int,
-    column: int,
+    site: int,
     environment: tuple[Array, Array],
     before: LogAmplitude,
+    chosen: Array,
 ) -> Array:
-    """Ratios (S, d) of the amplitudes with every local state at the site to those (S,) before."""
-    xp = array_namespace(environment[0])
-    table = around.layers.tables["down"].table("right", row * around.layers.n_cols + column)
+    """Ratios (S, d) of the amplitudes with every local state at the site to those (S,) before.
+
+    `chosen` (S,) is the tensor of the present state, of whose variant the others are too.
+    """
+    xp, d = array_namespace(environment[0]), around.layers.local_dim
+    table = around.layers.tables["down"].table("right", site)
     states = xp.reshape(xp.permute_dims(table, (0, 3, 4, 2, 1)), (table.shape[0], -1))
     values = xp.matmul(environment[0], xp.matrix_transpose(states))
+    if table.shape[0] > d:
+        first = xp.astype(chosen // d * d, xp.int64) + xp.arange(values.shape[0]) * table.shape[0]
+        places = xp.reshape(first[:, None] + xp.arange(d)[None, :], (-1,))
+        values = xp.reshape(xp.take(xp.reshape(values, (-1,)), places), (-1, d))
     scale = xp.broadcast_to(environment[1][:, None], values.shape)
     old = LogAmplitude(before.phase[:, None], before.log_abs[:, None])
     return amplitude_ratio(LogAmplitude(*split_scale(values, scale)), old)
@@ -352,9 +401,9 @@ def _strip(around: Environments, row: int, walkers: Array | None) -> Strip:
     xp, configs = array_namespace(around.configs), around.configs
     if walkers is not None:
         configs = xp.take(configs, walkers, axis=0)
-    sides = around.above[row], around.below[row]
+    sides, chosen = (around.above[row], around.below[row]), around.chosen(row, configs)
     above, below = (side and side.take(walkers) for side in sides)
-    return Strip(above, [around.layers.row(row, configs, "down").leftward], below)
+    return Strip(above, [around.layers.row(row, chosen, "down").leftward], below)
 
 
 def _replaced(configs: Array, sources: _Sources) -> Array:

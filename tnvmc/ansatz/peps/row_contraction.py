@@ -13,7 +13,7 @@ from typing import Any
 
 from tnvmc.ansatz.generic import replacement_ratios
 from tnvmc.ansatz.metropolis import Chains, MoveCounts, PlainSweep, Proposals, SiteMove, metropolis
-from tnvmc.ansatz.peps.fermions import odd_patches
+from tnvmc.ansatz.peps.fermions import StripVariants, odd_patches
 from tnvmc.ansatz.peps.layout import TensorLayout, jacobian_of
 from tnvmc.ansatz.peps.pairs import Environments, pair_ratios, pairs_by_source
 from tnvmc.ansatz.peps.row_pass import LatestTheta, RowBoundaries, RowPass, Views, strip_engine
@@ -137,6 +137,13 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
             around = _environments(begun, ended, configs, rows)
             asked = {placed: replacements[patch] for placed, patch in pairs.items()}
             found = pair_ratios(around, asked, max(self.execution.chunk, configs.shape[0]))
+            if self.variants:
+                found = {
+                    placed: StripVariants(
+                        self.variants, layers.n_cols, placed[1] // layers.n_cols, 1
+                    ).signed(values, around.configs, placed, asked[placed])
+                    for placed, values in found.items()
+                }
             ratios |= {pairs[placed]: values for placed, values in found.items()}
         if chosen.far:
             psi = partial(self.log_amplitude, theta)
@@ -170,9 +177,8 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
 
     def _pairs(self, replacements: Targets) -> dict[Patch, Patch]:
         """Patches that are served by sources, by their places."""
-        if self.even:  # of fermions a source would turn signs in all rows that it is carried over
-            return {}
-        placed = {self.embedding.placed(patch): patch for patch in replacements}
+        apart = odd_patches(replacements, self.fermions.odd) if self.fermions else frozenset()
+        placed = {self.embedding.placed(p): p for p in replacements if p not in apart}
         chosen = pairs_by_source(tuple(placed), self.lattice.shape[1], self.D, self.rings)
         return {places: placed[places] for places in chosen}
 
@@ -212,7 +218,13 @@ def _reports(
         with_jacobian = jacobian and strip.n_rows == 1
         report = walk.engine.measure(strip, wanted[key], replacements, with_jacobian)
         if strip.variants:
-            signed = strip.variants.signed(report.ratios, walk.configs, wanted[key], replacements)
+            signed = {
+                window.asked: strip.variants.signed(
+                    report.ratios[window.asked], walk.configs, window.patch,
+                    replacements[window.asked],
+                )
+                for window in wanted[key]
+            }  # fmt: skip
             report = replace(report, ratios=signed)
         reports[key] = report
         walk.closed = reports[key].amplitude
