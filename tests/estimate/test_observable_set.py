@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from tnvmc import (
+    HUBBARD,
     PEPS,
     VMC,
     Enumerate,
@@ -16,8 +18,10 @@ from tnvmc import (
     Jastrow,
     Operator,
     ProductOfStates,
+    ProductState,
     Sampler,
     heisenberg,
+    hubbard,
     j1j2,
     measure_observables,
     sharing,
@@ -149,3 +153,40 @@ def test_a_state_without_symmetries_has_none() -> None:
     lattice = square(2, 2)
     network = FlaxAnsatz(lattice, lambda rngs: RBM(lattice, alpha=1, rngs=rngs))
     assert (PEPS(lattice, 2).kept_by, Jastrow(lattice).kept_by, network.kept_by) == ((), (), ())
+
+
+@pytest.mark.filterwarnings("ignore::tnvmc.UnreliableWarning")
+def test_observables_of_fermions() -> None:
+    """Density, spin, double occupation and their correlations, against the dense state."""
+    lattice = square(2, 2)
+    operator = hubbard(lattice, 1.0, 4.0, particles=(2, 1))
+    state = ProductState(lattice, local_dim=4)
+    theta = 1 + 0.3 * np.random.default_rng(0).normal(size=state.n_params)
+    found = measure_observables(VMC(operator, state, Enumerate(), theta=theta))
+    states = operator.states(operator.magnetisation)
+    amplitude = state.log_amplitude(theta, states.configs(states.codes))
+    psi = amplitude.phase * np.exp(amplitude.log_abs)
+    psi /= np.linalg.norm(psi)
+
+    def mean(text: str, *sites: int) -> float:
+        own = Operator.from_products(lattice, [(text, [sites])], fermions=HUBBARD)
+        return float(psi @ (own.sparse(operator.magnetisation) @ psi))
+
+    for name in ("n", "Sz", "nupdn"):
+        expected = [mean(name, site) for site in range(4)]
+        np.testing.assert_allclose(found["sites"][name]["mean"], expected, atol=1e-12)
+    spins = "0.5 S+ S- + 0.5 S- S+ + Sz Sz"
+    for name, text, square_of in (
+        ("nn", "n n", "n^2"),
+        ("SzSz", "Sz Sz", "Sz^2"),
+        ("SS", spins, ""),
+    ):
+        matrix = np.array(found["correlations"][name]["mean"])
+        for i, j in itertools.combinations(range(4), 2):
+            assert matrix[i, j] == pytest.approx(mean(text, i, j), abs=1e-12)
+        if square_of:
+            assert matrix[0, 0] == pytest.approx(mean(square_of, 0), abs=1e-12)
+    factor, q = (np.array(found["structure_factor"]["nn"][k]) for k in ("mean", "q"))
+    np.testing.assert_allclose(
+        factor[~q.any(axis=1)], 0, atol=1e-12
+    )  # the number is fixed, its mean is taken off

@@ -277,7 +277,7 @@ def test_what_does_not_fit_into_memory_is_refused_before_it_begins(
 
 TV = {"model": "tv"}
 WRONG_PARTICLES: list[tuple[dict[str, Any], list[str], tuple[Any, ...]]] = [
-    (TV, [], ("sampler.particles", "missing")),
+    (TV, [], ("sampler.particles", "conflict")),
     (TV, ["sampler.particles=17"], ("sampler.particles", "conflict", 17)),
     (TV, ["sampler.particles=[2, 2]"], ("sampler.particles", "conflict", [2, 2])),
     (TV, ["sampler.particles=-1"], ("sampler.particles", "not_allowed", -1)),

@@ -45,6 +45,8 @@ def exact_text(path: Path, overrides: Sequence[str] = (), sector: int | None = N
 def _of_run(settings: Settings, operator: Operator, sector: int | None) -> Iterator[str]:
     """Of one sector: level 1, and that of a state orthogonal to those of [[orthogonal]]."""
     level = len(settings.orthogonal or ())
+    if operator.fermions is not None and sector is not None:
+        raise ConfigError("--sector is one of spins; of fermions --set sampler.particles=...")
     chosen: Sector = smallest_sector(operator) if sector is None else sector
     if level and sector is None and operator.conserves_magnetisation and not operator.fermions:
         chosen = settings.sampler.magnetisation or 0

@@ -40,7 +40,6 @@ from tnvmc.operators.term import Operator
 Json = dict[str, Any]
 Measured = Mapping[str, Blocks]
 
-FERMIONIC = "Sz", "nupdn"
 ENERGY, DIMERS, ALL_PAIRS = "energy", "dimers", "SS"
 
 
@@ -97,7 +96,7 @@ class ObservableSet:
         """Matrices (d, d) that are measured on every site, by name."""
         if self.operator.fermions is not None:
             named = self.operator.fermions.named_matrices()
-            return {name: named[name] for name in ("n", *FERMIONIC) if name in named}
+            return {name: named[name] for name in ("n", "Sz", "nupdn") if name in named}
         sx, _, sz = spin_matrices(self.operator.local_dim)
         return {"n": NUMBER} if self.atoms else {"Sz": sz, "Sx": sx}
 
@@ -206,10 +205,13 @@ class ObservableSet:
         return found
 
     def _factor(self, name: str, measured: Measured) -> Json:
-        evened = self._evened(name) or np.asarray
+        evened, filled = self._evened(name) or np.asarray, 0.0
+        strings, sector = self.operator.strings, self.operator.magnetisation
+        if name == "nn" and strings is not None and sector is not None:  # of n less its mean
+            filled = (sum(strings.particles(sector)) / self.operator.n_sites) ** 2
 
         def factor(means: np.ndarray) -> np.ndarray:
-            return structure_factor(self.lattice, correlation_matrix(evened(means)))
+            return structure_factor(self.lattice, correlation_matrix(evened(means)) - filled)
 
         return {
             "n": list(momentum_shape(self.lattice)),

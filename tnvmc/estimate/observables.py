@@ -18,10 +18,9 @@ from tnvmc.ansatz.metropolis import local_states
 from tnvmc.ansatz.protocol import Snapshot, Targets
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.lattice.lattice import Patch
-from tnvmc.operators.basis import digits_of
 from tnvmc.operators.fermions import Strings
 from tnvmc.operators.local_term import replacement_of
-from tnvmc.operators.spin import exchange_matrix, kron
+from tnvmc.operators.spin import digits_of, exchange_matrix, kron
 from tnvmc.operators.term import Operator, Term
 
 Array = Any
@@ -196,10 +195,8 @@ def at_fixed_magnetisation(terms: LocalTerms, operator: Operator) -> LocalTerms:
     ansatz, only these elements have an expectation value: that of Sx is 0.
     """
 
-    each = np.array(operator.strings.weights if operator.strings else range(operator.local_dim))
-
     def kept(term: Term) -> Term:
-        sums = each[digits_of(len(term.sites), term.local_dim)].sum(axis=1)
+        sums = np.take(operator.weights, digits_of(len(term.sites), term.local_dim)).sum(axis=1)
         return Term(term.sites, np.where(sums[:, None] == sums[None, :], term.matrix, 0))
 
     return LocalTerms(tuple(map(kept, terms.terms)), terms.strings)

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend import host
-from tnvmc.operators.basis import Basis, digits_of
+from tnvmc.operators.basis import Basis
 from tnvmc.operators.properties import flip_invariant
+from tnvmc.operators.spin import digits_of
 from tnvmc.operators.term import Operator
 
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray]

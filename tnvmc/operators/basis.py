@@ -15,6 +15,7 @@ import numpy as np
 
 from tnvmc.lattice.lattice import Patch
 from tnvmc.operators.local_term import Replacement
+from tnvmc.operators.spin import digits_of
 
 CODE_BITS = 62
 """Codes are int64; d^N may use this many bits."""
@@ -210,12 +211,6 @@ def _digit_sums(n_digits: int, weights: tuple[int, ...]) -> np.ndarray:
     for _ in range(n_digits):
         sums = (np.array(weights)[:, None] + sums[None, :]).reshape(-1)
     return sums
-
-
-def digits_of(n_digits: int, local_dim: int) -> np.ndarray:
-    """Give the base-d digits of 0..d^n - 1, first digit most significant: (d^n, n)."""
-    powers = local_dim ** np.arange(n_digits - 1, -1, -1)
-    return np.arange(local_dim**n_digits)[:, None] // powers % local_dim
 
 
 def sparse_matrix(

@@ -17,6 +17,7 @@ import numpy as np
 
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.operators.spin import digits_of
 
 if TYPE_CHECKING:
     from tnvmc.lattice.lattice import Lattice, Patch
@@ -56,25 +57,30 @@ class Fermions:
                 found["nupdn"] = up @ down
         return found
 
+    def keep_parity(self, matrix: np.ndarray) -> bool:
+        """Tell whether a matrix (d^k, d^k) keeps the parity of the number of fermions."""
+        n_sites = round(np.log(len(matrix)) / np.log(len(self.odd)))
+        odd = np.array(self.odd)[digits_of(n_sites, len(self.odd))].sum(axis=1) % 2
+        return not np.any(matrix[np.not_equal.outer(odd, odd)])
+
     def product(self, factors: Sequence[np.ndarray], order: Sequence[int]) -> np.ndarray:
         """Multiply matrices (d, d), one on each site; `order` are the sites as their modes come.
 
         The result (d^k, d^k) has the strings within these sites, and legs as the factors come.
         """
         one, parity = np.eye(len(self.odd)), np.diag(1.0 - 2 * np.array(self.odd))
-        wholes: list[np.ndarray] = []
-        rank = np.argsort(order)
+        rank, total = np.argsort(order), np.eye(len(self.odd) ** len(factors))
         for site, factor in enumerate(factors):
             string = parity if np.any(factor[np.not_equal.outer(self.odd, self.odd)]) else one
             places = [string if rank[k] < rank[site] else one for k in range(len(factors))]
-            places[site] = factor
-            wholes.append(reduce(np.kron, places))
-        return np.asarray(reduce(np.dot, wholes))
+            total = total @ reduce(np.kron, [*places[:site], factor, *places[site + 1 :]])
+        return total
 
 
 SPINLESS = Fermions((0, 1), ((0, 1),))
 T_J = Fermions((0, 1, 1), ((0, 1, 0), (0, 0, 1)))
 HUBBARD = Fermions((0, 1, 1, 0), ((0, 1, 0, 1), (0, 0, 1, 1)))
+BY_NAME = {"spinless": SPINLESS, "tj": T_J, "hubbard": HUBBARD}
 
 
 def mode_order(lattice: Lattice) -> tuple[int, ...]:
@@ -111,21 +117,20 @@ class Strings:
         holds = zip(*self.fermions.numbers, strict=True)
         return tuple(sum(n * (len(self.order) + 1) ** k for k, n in enumerate(s)) for s in holds)
 
-    def sector(self, particles: int | Sequence[int]) -> int:
+    def sector(self, particles: Any) -> int:
         """Give the number of a sector from one number of particles for each species.
 
         Raises:
             ValueError: another number of numbers; more particles than fit.
         """
-        given = np.ravel(particles).tolist()
-        numbers = [whole("particles", "a number of particles", n, 0) for n in given]
-        held, n_sites = self.fermions.numbers, len(self.order)
-        if len(numbers) != len(held):
+        given, held, n_sites = np.ravel(particles).tolist(), self.fermions.numbers, len(self.order)
+        if particles is None or len(given) != len(held):
             form = "[up, down], as [5, 5]" if len(held) > 1 else "one number, as 6"
-            raise ValueError(f"particles = {particles!r}: give {form}")
+            raise ValueError(f"particles: give {form}")
+        numbers = [whole("particles", "a number of particles", n, 0) for n in given]
         most = max(map(sum, zip(*held, strict=True)))
         if max(numbers) > n_sites or sum(numbers) > most * n_sites:
-            raise ValueError(f"particles = {particles!r}: more than fit {n_sites} sites")
+            raise ValueError(f"particles = {particles}: more than fit {n_sites} sites")
         return sum(n * (n_sites + 1) ** k for k, n in enumerate(numbers))
 
     def particles(self, sector: int) -> tuple[int, ...]:
@@ -137,7 +142,7 @@ class Strings:
         """Give (d^k, R, k): 1 where the parity up to a mode of the patch, itself too, changes."""
         odd = np.array(self.fermions.odd)
         order = sorted(range(len(sites)), key=lambda k: self.order.index(sites[k]))
-        parity = odd[_digits(len(sites), len(odd))][:, order]
+        parity = odd[digits_of(len(sites), len(odd))][:, order]
         change = parity[np.maximum(targets, 0)] - parity[:, None, :]
         return np.asarray(np.cumsum(change, axis=2) % 2, dtype=np.float64)
 
@@ -167,14 +172,9 @@ class Strings:
     def within(self, sites: Patch, matrix: np.ndarray, patch: Patch) -> np.ndarray:
         """Give a matrix of `sites`, widened to a patch (d^k, d^k), the strings between them."""
         d = len(self.fermions.odd)
-        digits = _digits(len(patch), d)
+        digits = digits_of(len(patch), d)
         configs = np.zeros((len(digits), len(self.order)), dtype=np.int64)  # 0 is empty
         configs[:, list(patch)] = digits
         local = configs[:, list(sites)] @ d ** np.arange(len(sites) - 1, -1, -1)
         every = np.tile(np.arange(d ** len(sites)), (d ** len(sites), 1))
         return np.asarray(matrix * self.signs(configs, local, sites, every)[:, local])
-
-
-def _digits(n_digits: int, local_dim: int) -> np.ndarray:
-    """Local states of n sites, the first most significant: (d^n, n)."""
-    return np.indices((local_dim,) * n_digits).reshape(n_digits, -1).T

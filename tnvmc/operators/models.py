@@ -7,8 +7,9 @@ for a lattice without the bonds, and for couplings that do not fit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -137,7 +138,7 @@ def tv(
     Nearest neighbours; local states 0 empty, 1 occupied ("n" units).
     """
     parts = {"t": ("nearest", t, "c c^ - c^ c"), "V": ("nearest", V, "n n")}
-    return _fermionic("tv", "n", SPINLESS, lattice, particles, parts)
+    return _model("tv", "n", lattice, SPINLESS, particles, **parts)
 
 
 def hubbard(
@@ -154,9 +155,9 @@ def hubbard(
     A hop is c+_i c_j + h.c. of both spins, t2 is along the bonds of kind "diagonal".  Local states
     0 empty, 1 up, 2 down, 3 both, c+_up c+_down |0> ("n" units).
     """
-    parts = {"t": ("nearest", t, _HOP), "U": (EVERY_SITE, U, "nupdn")}
-    parts |= {"t2": ("diagonal", t2, _HOP), "mu": (EVERY_SITE, mu, "-n")}
-    return _fermionic("hubbard", "n", HUBBARD, lattice, particles, parts)
+    farther = ("diagonal", t2, _HOP) if np.any(t2) else (EVERY_SITE, 0.0, "I")
+    parts = {"t": ("nearest", t, _HOP), "U": (EVERY_SITE, U, "nupdn"), "t2": farther}
+    return _model("hubbard", "n", lattice, HUBBARD, particles, **parts, mu=(EVERY_SITE, mu, "-n"))
 
 
 def tj(
@@ -168,40 +169,31 @@ def tj(
     """
     exchange = "0.5 S+ S- + 0.5 S- S+ + Sz Sz - 0.25 n n"
     parts = {"t": ("nearest", t, _HOP), "J": ("nearest", J, exchange)}
-    return _fermionic("tj", "S.S", T_J, lattice, particles, parts)
-
-
-def _fermionic(
-    name: str,
-    units: str,
-    fermions: Fermions,
-    lattice: Lattice,
-    particles: Particles,
-    parts: Mapping[str, tuple[str, Coupling, str]],
-) -> Operator:
-    """A sum over couplings by name: each with a kind of places, its values, and a product there."""
-    terms: list[Term] = []
-    plain: dict[str, float | list[float]] = {}
-    for coupling, (kind, value, text) in parts.items():
-        if np.isscalar(value) and value == 0:  # no diagonals are needed for t2 = 0
-            plain[coupling] = 0.0
-            continue
-        places, numbers, plain[coupling] = couplings(lattice, name, kind, coupling, value)
-        here = place(lattice, text, places, numbers, kind=fermions) if places else []
-        terms += [Term(sites, matrix) for sites, matrix in here]
-    d, number = len(fermions.odd), None
-    if particles is not None:
-        number = Strings(fermions, mode_order(lattice)).sector(particles)
-    return Operator(lattice, tuple(terms), d, units, name, plain, number, fermions)
+    return _model("tj", "S.S", lattice, T_J, particles, **parts)
 
 
 def _model(
-    name: str, units: str, lattice: Lattice, **parts: tuple[str, Coupling, np.ndarray]
+    name: str,
+    units: str,
+    lattice: Lattice,
+    fermions: Fermions | None = None,
+    particles: Particles = None,
+    **parts: tuple[str, Coupling, Any],
 ) -> Operator:
-    """A sum over couplings by name: each with a kind of places, its values, and a matrix there."""
+    """A sum over couplings by name: each with a kind of places, its values, and a matrix there, or
+    of fermions a product as text.
+    """
     terms: list[Term] = []
     plain: dict[str, float | list[float]] = {}
-    for coupling, (kind, value, matrix) in parts.items():
+    for coupling, (kind, value, what) in parts.items():
         places, numbers, plain[coupling] = couplings(lattice, name, kind, coupling, value)
-        terms += [Term(place, x * matrix) for place, x in zip(places, numbers, strict=True)]
-    return Operator(lattice, tuple(terms), 2, units, name, plain)
+        if fermions is None:
+            terms += [Term(sites, x * what) for sites, x in zip(places, numbers, strict=True)]
+        elif places:
+            placed = place(lattice, what, places, numbers, kind=fermions)
+            terms += [Term(*each) for each in placed]
+    if fermions is None:
+        return Operator(lattice, tuple(terms), 2, units, name, plain)
+    strings, d = Strings(fermions, mode_order(lattice)), len(fermions.odd)
+    sector = None if particles is None else strings.sector(particles)
+    return Operator(lattice, tuple(terms), d, units, name, plain, sector, fermions)

@@ -48,6 +48,11 @@ def named_matrices(local_dim: int = 2) -> dict[str, np.ndarray]:
     return {"Sx": x, "Sy": y, "Sz": z, **ladders, "I": np.eye(local_dim), **paulis}
 
 
+def digits_of(n_digits: int, local_dim: int) -> np.ndarray:
+    """Give the base-d digits of 0..d^n - 1, first digit most significant: (d^n, n)."""
+    return np.indices((local_dim,) * n_digits).reshape(n_digits, -1).T
+
+
 def kron(*factors: Any) -> np.ndarray:
     """Give the Kronecker product of any number of matrices, first factor most significant."""
     return reduce(np.kron, [np.asarray(factor) for factor in factors])

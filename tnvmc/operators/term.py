@@ -20,7 +20,7 @@ from tnvmc.operators.arithmetic import (
     common_magnetisation,
     hermitian_parts,
 )
-from tnvmc.operators.basis import Basis, digits_of, sparse_matrix
+from tnvmc.operators.basis import Basis, sparse_matrix
 from tnvmc.operators.fermions import Fermions, Strings, mode_order
 from tnvmc.operators.local_term import (
     HERMITIAN_TOLERANCE,
@@ -30,6 +30,7 @@ from tnvmc.operators.local_term import (
     chopped,
     replacement_of,
 )
+from tnvmc.operators.spin import digits_of
 from tnvmc.shown import Table
 
 __all__ = [
@@ -84,17 +85,23 @@ class Operator(Arithmetic):
     """Twice the total Sz of the sector that is meant, if one is; of fermions see `Strings`."""
     fermions: Fermions | None = None  #: what local states hold; None: spins
     strings: Strings | None = field(init=False, repr=False)  #: signs of fermions
+    weights: tuple[int, ...] = field(init=False, repr=False)
+    """What each local state adds to what is conserved; of spins itself."""
 
     def __post_init__(self) -> None:
         require_lattice(f"Operator {self.name!r}", self.lattice)
         set_whole(self, {"local_dim": 2})
         strings = self.fermions and Strings(self.fermions, mode_order(self.lattice))
         object.__setattr__(self, "strings", strings)
+        weights = strings.weights if strings else tuple(range(self.local_dim))
+        object.__setattr__(self, "weights", weights)
         terms = tuple(term.sorted() for term in self.terms)
         for term in terms:
             _check_on_lattice(term, self.lattice, self.local_dim)
-            if self.strings:
-                _check_even(term, self.strings)
+            if self.fermions is not None and not self.fermions.keep_parity(term.matrix):
+                raise ValueError(
+                    f"term on sites {term.sites}: an odd number of c and c^; multiply by another"
+                )
         largest = max((float(np.abs(term.matrix).max()) for term in terms), default=0.0)
         if 0 < largest < SMALLEST_SCALE:
             raise ValueError(
@@ -145,9 +152,8 @@ class Operator(Arithmetic):
 
         Of fermions, the particle number of each species.
         """
-        each = np.array(self.strings.weights if self.strings else range(self.local_dim))
         for patch, replacement in self.replacements.items():
-            sums = each[digits_of(len(patch), self.local_dim)].sum(axis=1)
+            sums = np.take(self.weights, digits_of(len(patch), self.local_dim)).sum(axis=1)
             change = sums[np.maximum(replacement.targets, 0)] - sums[:, None]
             if np.any(change[replacement.targets >= 0]):
                 return False
@@ -213,8 +219,9 @@ class Operator(Arithmetic):
                 f"{self.name} does not conserve the magnetisation, so there is no sector 2 Sz = "
                 f"{magnetisation}. Leave the magnetisation out for the full space"
             )
-        weights = None if self.strings is None else self.strings.weights
-        return Basis(self.n_sites, self.local_dim, magnetisation, weights)
+        return Basis(
+            self.n_sites, self.local_dim, magnetisation, self.weights if self.fermions else None
+        )
 
     @property
     def H(self) -> Operator:
@@ -368,17 +375,6 @@ def require_operator(where: str, name: str, value: Any) -> None:
         case _ if hasattr(value, "shape"):
             hint = "a matrix on some sites is Operator.from_terms(lattice, [(sites, matrix)])"
     raise refuse(where, name, value, "an Operator, as heisenberg(square(4, 4))", hint)
-
-
-def _check_even(term: Term, strings: Strings) -> None:
-    k, every = len(term.sites), np.arange(len(term.matrix))
-    if term.local_dim == len(strings.fermions.odd):
-        odd = strings.changes(term.sites, np.tile(every, (len(every), 1)))[:, :, k - 1]
-        if np.any(term.matrix[odd > 0]):
-            raise ValueError(
-                f"term on sites {term.sites}: an odd number of c and c^, which no state of "
-                "fermions has a mean of; multiply it by another one"
-            )
 
 
 def _check_on_lattice(term: Term, lattice: Lattice, local_dim: int) -> None:

@@ -116,7 +116,7 @@ def _sectors(operator: Operator, configs: Array) -> np.ndarray:
     """The sector of each configuration (W, N)."""
     states = to_host(configs).astype(np.int64)
     if operator.strings is not None:
-        return np.asarray(np.take(operator.strings.weights, states).sum(axis=1))
+        return np.asarray(np.take(operator.weights, states).sum(axis=1))
     return np.asarray(operator.n_sites * (operator.local_dim - 1) - 2 * states.sum(axis=1))
 
 

@@ -24,22 +24,15 @@ def flips(lattice: Lattice, local_dim: int = 2) -> Moves:
     return {(site,): table for site in range(lattice.n_sites)}
 
 
-def exchanges(
-    lattice: Lattice,
-    bonds: Iterable[Patch],
-    local_dim: int = 2,
-    weights: Sequence[int] | None = None,
-) -> Moves:
+def exchanges(lattice: Lattice, bonds: Iterable[Patch], local_dim: int = 2) -> Moves:
     """Moves that keep the sum of the two local states of a bond, and so the magnetisation.
-
-    With `weights` of fermions, the numbers of particles: hops, and (up, down) to (both, empty).
 
     For d = 2 the exchange of two unequal spins (R = 1).  For d > 2 any other pair (a', b') with
     a' + b' = a + b (R = d - 1), which includes the exchange: exchanging alone would keep the
     number of sites in each local state, and not reach (1, 1) from (0, 2).
     Raises ValueError for a bond that is not a pair of sites of the lattice.
     """
-    return _of_pairs(lattice, bonds, weights or range(local_dim), same_sum=True)
+    return _of_pairs(lattice, bonds, range(local_dim), same_sum=True)
 
 
 def pair_flips(lattice: Lattice, bonds: Iterable[Patch], local_dim: int = 2) -> Moves:
@@ -129,7 +122,7 @@ def _fitting(operator: Operator) -> Moves:
             f"its {lattice.n_sites} sites, so exchanges along them are not ergodic. Give your own "
             "moves, exchanges(lattice, bonds), with bonds between the separate parts."
         )
-    return joined([exchanges(lattice, bonds, d, _weights(operator)), wide], d)
+    return joined([_of_pairs(lattice, bonds, operator.weights, True), wide], d)
 
 
 def _named(operator: Operator, name: str) -> Moves:
@@ -141,18 +134,13 @@ def _named(operator: Operator, name: str) -> Moves:
     elif name == "flips":
         found = flips(lattice, d)
     else:
-        found = _of_pairs(lattice, _pairs(operator), _weights(operator), name == "exchanges")
+        found = _of_pairs(lattice, _pairs(operator), operator.weights, name == "exchanges")
     if not found:
         raise ValueError(
             f"moves: there are no {name!r} here; {operator.name} has "
             f"{'no off-diagonal elements' if name == 'terms' else 'no pairs of sites'}"
         )
     return found
-
-
-def _weights(operator: Operator) -> Sequence[int]:
-    """What local states add to what is conserved."""
-    return range(operator.local_dim) if operator.strings is None else operator.strings.weights
 
 
 def _pairs(operator: Operator) -> list[Patch]:
@@ -227,7 +215,7 @@ def check_reach(operator: Operator, moves: Targets) -> None:
     """
     d, n_sites = operator.local_dim, operator.n_sites
     vectors = _changes(moves, d, n_sites)
-    states = np.tile(_weights(operator), n_sites)
+    states = np.tile(operator.weights, n_sites)
     kept = not (vectors @ states).any()
     conserved = operator.conserves_magnetisation
     if conserved and not kept:

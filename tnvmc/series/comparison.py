@@ -76,9 +76,8 @@ class ComparisonKind(base.SeriesKind):
         expansion.check_threads(common.run.threads, budget, blocks)
         out, operator = expansion.out_of(common, default_name), build_operator(common)
         common = complete(common)
-        sector = None
-        if operator.conserves_magnetisation and operator.fermions is None:
-            sector = common.sampler.magnetisation or 0
+        spins = operator.conserves_magnetisation and operator.fermions is None
+        sector = (common.sampler.magnetisation or 0) if spins else None
         n_samples = expansion.measured_samples(common, operator)
         compared = Compared(budget, n_samples, tuple(common.measure.symmetrise), sector)
         measured = {"n_samples": n_samples, "n_thin": common.measure.n_thin}

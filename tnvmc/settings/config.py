@@ -21,6 +21,7 @@ from tnvmc.limits import (
     models_in,
 )
 from tnvmc.operators import models
+from tnvmc.operators.fermions import BY_NAME
 from tnvmc.operators.term import Operator
 from tnvmc.settings.ansatz_settings import (
     AnsatzSettings,
@@ -345,7 +346,7 @@ def _operator(settings: Settings) -> Operator:
     if not isinstance(hamiltonian, TermsSettings):
         model: Any = getattr(models, hamiltonian.model)
         return model(lattice, **hamiltonian.as_couplings())  # type: ignore[no-any-return]
-    fermions, local_dim = hamiltonian.kind_of_fermions, hamiltonian.local_dim
+    fermions, local_dim = BY_NAME.get(hamiltonian.fermions or ""), hamiltonian.local_dim
     terms = joined_terms(hamiltonian.term, lattice, fermions or local_dim, "hamiltonian")
     about: Any = {"local_dim": local_dim, "name": "terms", "fermions": fermions}
     with errors_of("hamiltonian"):

@@ -20,7 +20,6 @@ from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.backend.namespace import array_namespace, is_gpu
 from tnvmc.lattice import Lattice
 from tnvmc.operators.properties import fingerprint, particles_of
-from tnvmc.operators.term import Operator
 from tnvmc.optimize.pace import Paced
 from tnvmc.optimize.rule import Rule
 from tnvmc.settings.build import (
@@ -123,6 +122,8 @@ def _sections(vmc: Made, out: str, steps: int, init: str | None) -> dict[str, Se
     if scheme is not None:
         chi = "auto" if vmc.state.controller(GrowingChi) else chi_of(vmc.ansatz)
         contraction = {"scheme": type(scheme).__name__.lower(), "chi": chi}
+    sector = method.problem.magnetisation
+    particles = particles_of(operator, sector)
     return {
         "lattice": _lattice(operator.lattice),
         "hamiltonian": {"model": operator.name, **(operator.couplings or {})},
@@ -130,7 +131,7 @@ def _sections(vmc: Made, out: str, steps: int, init: str | None) -> dict[str, Se
         "contraction": contraction,
         "sampler": {
             **drawn, "kind": _name_in(SAMPLERS, sampler),
-            **_sector(operator, method.problem.magnetisation),
+            "magnetisation": None if particles else sector, "particles": particles,
         },
         "optimizer": {"steps": steps, **_optimizer(method.rule), **_rate(_rate_of(vmc))},
         "run": {
@@ -138,13 +139,6 @@ def _sections(vmc: Made, out: str, steps: int, init: str | None) -> dict[str, Se
             "threads": sampler.threads,
         },
     }  # fmt: skip
-
-
-def _sector(operator: Operator, sector: int | None) -> dict[str, Any]:
-    particles = particles_of(operator, sector)
-    if particles is None:
-        return {"magnetisation": sector}
-    return {"particles": list(particles) if len(particles) > 1 else particles[0]}
 
 
 def _name_in(table: Mapping[str, type], value: Any) -> str:

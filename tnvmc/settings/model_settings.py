@@ -15,7 +15,6 @@ from pydantic import Field, StrictInt, StrictStr, create_model
 from tnvmc.lattice import GRIDS, Lattice, chain, from_bonds
 from tnvmc.limits import NonNegative, Number, Positive, Section
 from tnvmc.operators import models
-from tnvmc.operators.fermions import HUBBARD, SPINLESS, T_J, Fermions
 from tnvmc.operators.products import EVERY_SITE, Placed, joined, place
 from tnvmc.settings.problems import errors_of
 
@@ -198,12 +197,6 @@ class TermsSettings(_Hamiltonian):
     fermions: Literal["spinless", "hubbard", "tj"] | None = None
     """Fermions without spin, with spin, or with spin and at most one on a site, instead of spins;
     products of `c^`, `c`, `n`, with spin `c^up`, `cdn`, `nup`, `Sz` and so on."""
-
-    @property
-    def kind_of_fermions(self) -> Fermions | None:
-        """What sites hold; None: spins."""
-        kinds = {"spinless": SPINLESS, "hubbard": HUBBARD, "tj": T_J, None: None}
-        return kinds[self.fermions]
 
 
 if TYPE_CHECKING:

@@ -237,9 +237,9 @@ def hamiltonian_problems(settings: Settings) -> Iterator[ConfigProblem]:
     ansatz, sampled = settings.ansatz, settings.sampler.magnetisation
     if (operator := hamiltonian(settings.changed({"sampler": {"particles": None}}))) is None:
         return
-    if operator.strings is not None or settings.sampler.particles is not None:
-        yield from _of_particles(settings, operator)
-        return
+    yield from (conflict(*rest) for broken, *rest in _of_particles(settings, operator) if broken)
+    if operator.strings is not None:
+        sampled = None
     if sampled is not None and not operator.conserves_magnetisation:
         why = "this Hamiltonian does not conserve it, so that there is no such sector; leave it out"
         yield conflict("sampler.magnetisation", why, sampled)
@@ -261,29 +261,24 @@ def hamiltonian_problems(settings: Settings) -> Iterator[ConfigProblem]:
         yield conflict("ansatz.dtype", why, ansatz.dtype)
 
 
-def _of_particles(settings: Settings, operator: Operator) -> Iterator[ConfigProblem]:
-    """Find what does not go with fermions, or particles that are none."""
-    sampler, where = settings.sampler, "sampler.particles"
+def _of_particles(settings: Settings, operator: Operator) -> Iterator[Rule]:
+    sampler, given, where = settings.sampler, settings.sampler.particles, "sampler.particles"
     if operator.strings is None:
-        yield conflict(where, "this Hamiltonian is one of spins; leave it out", sampler.particles)
+        yield given is not None, where, "this Hamiltonian is one of spins; leave it out", given
         return
-    if sampler.magnetisation is not None:
-        why = "fermions have sampler.particles instead; leave it out"
-        yield conflict("sampler.magnetisation", why, sampler.magnetisation)
-    if settings.sampler_kind == "direct":
-        yield conflict("sampler.kind", "fermions are not drawn directly; take 'metropolis'")
+    why = "fermions have sampler.particles instead; leave it out"
+    yield sampler.magnetisation is not None, "sampler.magnetisation", why, sampler.magnetisation
+    why = "fermions are not drawn directly; take 'metropolis'"
+    yield settings.sampler_kind == "direct", "sampler.kind", why
     if not operator.conserves_magnetisation:
-        if sampler.particles is not None:
-            why = "this Hamiltonian does not conserve each of these numbers; leave it out"
-            yield conflict(where, why, sampler.particles)
-    elif sampler.particles is None:
-        what = "the number of fermions, as 6, or [5, 5] with spin"
-        yield ConfigProblem(where, "missing", what)
-    else:
-        try:
-            operator.strings.sector(sampler.particles)
-        except ValueError as error:
-            yield conflict(where, str(error).partition(": ")[2], sampler.particles)
+        why = "this Hamiltonian does not conserve each of these numbers; leave it out"
+        yield given is not None, where, why, given
+        return
+    try:
+        operator.strings.sector(given)
+    except ValueError as error:
+        named_value = () if given is None else (given,)
+        yield True, where, str(error).partition(": ")[2], *named_value
 
 
 def check_symmetries(settings: Settings, operator: Operator, direct: bool = False) -> None:
