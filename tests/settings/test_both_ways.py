@@ -74,6 +74,8 @@ def operator_of(data: Table) -> Operator:
     about, couplings = dict(data["lattice"]), dict(data["hamiltonian"])
     kind, shape = about.pop("kind", "square"), np.ravel(about.pop("shape"))
     lattice = (chain if kind == "chain" else GRIDS[kind])(*map(int, shape), **about)
+    sampler = data.get("sampler", {})
+    couplings |= {key: sampler[key] for key in ("particles",) if key in sampler}
     model: Operator = getattr(models, couplings.pop("model"))(lattice, **couplings)
     return model
 
@@ -99,7 +101,7 @@ def state_of(asked: Table, operator: Operator, **scheme: Any) -> Any:
         given["sharing"] = sharing(operator, edge=asked.get("edge"))
     elif "sharing" in asked or "init" in asked:
         given["sharing"] = None
-    return PEPS(lattice, D=asked["D"], **scheme, **given)
+    return PEPS(lattice, D=asked["D"], local_dim=operator.local_dim, **scheme, **given)
 
 
 def network_of(kind: str, asked: Mapping[str, Any], operator: Operator) -> Any:

@@ -121,7 +121,7 @@ def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
     if chi is not None and settings.contraction.scheme != "exact":
         kind = schemes.ZipUp if settings.contraction.scheme == "zipup" else schemes.SRC
         scheme = kind(chi=default_chi(D) if chi == "auto" else chi)
-    return PEPS(lattice, D, dtype, scheme, local_dim, bonds, shared)
+    return PEPS(lattice, D, dtype, scheme, local_dim, bonds, shared, operator.fermions)
 
 
 def chi_to_measure(settings: Settings, ansatz: Ansatz) -> int | None:
