@@ -60,12 +60,12 @@ def test_a_gate_acts_as_its_term(hamiltonian, particles) -> None:
 
 
 def test_the_sector_that_is_meant_is_filled() -> None:
-    for particles in [(3, 3), (4, 2), (0, 5), (6, 1)]:
+    for particles in [(3, 3), (4, 2), (0, 5), (6, 1), (5, 4), (6, 6), (0, 0)]:
         operator = hubbard(square(2, 3), U=4.0)
         operator = replace(operator, magnetisation=operator.strings.sector(particles))
-        states = occupied(operator)
-        counts = np.array(HUBBARD.numbers)[:, states].sum(axis=1)
-        assert tuple(counts) == particles
+        shares = occupied(operator) ** 2
+        np.testing.assert_allclose(shares.sum(axis=1), 1)
+        np.testing.assert_allclose(shares.sum(axis=0) @ np.array(HUBBARD.numbers).T, particles)
 
 
 @pytest.mark.parametrize("n", [2, 3])

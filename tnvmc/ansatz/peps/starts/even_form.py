@@ -24,7 +24,7 @@ from tnvmc.operators.term import Operator
 
 Array = Any
 
-_NOISE = 0.3
+_NOISE = 0.1
 """Of the product state, on bonds of two states: without it every tensor conserves the number of
 particles, of which a small bond carries few."""
 
@@ -41,16 +41,18 @@ class EvenVidalPEPS(VidalPEPS):
     ) -> EvenVidalPEPS:
         """A product of `occupied` sites, with noise."""
         assert operator.fermions is not None
-        odd, states = np.array(operator.fermions.odd), occupied(operator)
-        bonds = _parities_of_bonds(found, odd[states])
+        odd, vectors = np.array(operator.fermions.odd), occupied(operator)
+        own_parity = odd[np.argmax(np.abs(vectors), axis=1)]
+        bonds = _parities_of_bonds(found, own_parity)
         rng, tensors = np.random.Generator(np.random.PCG64(seed)), []
         for site, place in enumerate(found.places):
             sizes = tuple(2 if found.joins(place, leg) else 1 for leg in range(4))
             tensors.append(_NOISE * rng.normal(size=(len(odd), *sizes)))
             own = [bonds.get(_bond(found, place, leg), 0) for leg in range(4)]
-            tensors[site][(states[site], *own)] = 1.0
+            there = vectors[site] != 0
+            tensors[site][(there, *own)] = vectors[site][there]
         about = found, D, operator.is_complex
-        return cls.from_even(tensors, *about, operator.fermions.odd, int(odd[states].sum()) % 2)
+        return cls.from_even(tensors, *about, operator.fermions.odd, int(own_parity.sum()) % 2)
 
     @classmethod
     def from_even(
@@ -158,21 +160,33 @@ class EvenVidalPEPS(VidalPEPS):
 
 
 def occupied(operator: Operator) -> np.ndarray:
-    """Local states (N,) of the sector: one species from one sublattice on, another from the other.
+    """Vectors (N, d) of a product state with the mean particle numbers of the sector.
 
-    Sites that a Hubbard repulsion would fill twice come last.
+    Sites are filled one sublattice after the other.  Of two species, sites that hold one particle
+    have both spins, up +- down by sublattices: an order in the plane, which the numbers of the
+    sector restore as they do for magnets (`simple_update`).
     """
     strings, lattice = operator.strings, operator.lattice
     assert strings is not None
-    fermions = strings.fermions
+    n_sites, wanted = lattice.n_sites, strings.particles(operator.magnetisation or 0)
+    holding = {numbers: s for s, numbers in enumerate(zip(*strings.fermions.numbers, strict=True))}
     rows, columns = np.divmod(np.array(lattice.places), lattice.n_cols)
-    order = np.lexsort((np.array(lattice.places), (rows + columns) % 2))
-    filled = np.zeros((len(fermions.numbers), lattice.n_sites), int)
-    wanted = strings.particles(operator.magnetisation or 0)
-    for k, n in enumerate(wanted):
-        filled[k, order[:: 1 if k == 0 else -1][:n]] = 1
-    states = {tuple(column): s for s, column in enumerate(zip(*fermions.numbers, strict=True))}
-    return np.array([states[tuple(column)] for column in filled.T])
+    board = (rows + columns) % 2
+    order = np.lexsort((np.arange(n_sites), board))
+    vectors = np.zeros((n_sites, len(holding)))
+    if len(wanted) == 1:
+        vectors[order[: wanted[0]], holding[1,]] = 1.0
+        vectors[order[wanted[0] :], holding[0,]] = 1.0
+        return vectors
+    twice = max(sum(wanted) - n_sites, 0)
+    once = sum(wanted) - 2 * twice
+    single = order[:once]
+    vectors[single, holding[1, 0]] = np.sqrt((wanted[0] - twice) / max(once, 1))
+    vectors[single, holding[0, 1]] = np.sqrt((wanted[1] - twice) / max(once, 1))
+    vectors[single, holding[0, 1]] *= 1 - 2 * board[single]
+    vectors[order[once : once + twice], holding[1, 1] if twice else 0] = 1.0
+    vectors[order[once + twice :], holding[0, 0]] = 1.0
+    return vectors
 
 
 def _bond(found: Embedding, place: int, leg: int) -> tuple[int, int] | None:
