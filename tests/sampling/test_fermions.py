@@ -94,6 +94,8 @@ def test_what_cannot_be_sampled() -> None:
     with pytest.raises(ValueError):
         initial_configs(operator, 2, 0)
     with pytest.raises(ValueError):
+        initial_configs(operator, 2, 0, 99)
+    with pytest.raises(ValueError):
         check_configs(operator, np.array([[0, 0, 0, 0, 0, 1], [0, 0, 0, 0, 1, 1]]), 2)
     with pytest.raises(ValueError):
         DirectSampler(4).draw(Problem.of(MODELS["tv"], ansatz), Point(np.ones(12), None), 0)

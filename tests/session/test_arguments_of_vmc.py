@@ -133,7 +133,7 @@ def test_a_checkpoint_of_another_sector_is_refused(tmp_path: Path) -> None:
         (np.full((FEW.n_walkers, 4), -1), "from -1 to -1"),
         (np.full((FEW.n_walkers, 4), 2), "from 2 to 2"),
         (np.zeros((FEW.n_walkers, 4)), "integers"),
-        (np.eye(FEW.n_walkers, 4, dtype=np.int8), "2 Sz from 2 to 4"),
+        (np.eye(FEW.n_walkers, 4, dtype=np.int8), "2 Sz = 2"),
     ],
 )
 def test_configurations_that_cannot_be_are_refused(configs: Any, reason: str) -> None:

@@ -82,6 +82,8 @@ class Basis:
     def __post_init__(self) -> None:
         if self.magnetisation is not None and self.weights is None:
             check_magnetisation(self.n_sites, self.local_dim, self.magnetisation)
+        elif not self.dimension:
+            raise ValueError(f"no configuration of {self.n_sites} sites in {self.magnetisation}")
 
     @property
     def digits(self) -> tuple[int, ...]:
@@ -149,9 +151,8 @@ class Basis:
         for n_others in reversed(range(self.n_sites)):
             codes = (codes[:, None] * self.local_dim + states).reshape(-1)
             missing = (missing[:, None] - self.digits).reshape(-1)
-            counts = np.array(_counts_by_total(n_others, self.digits)) > 0
-            inside = (missing >= 0) & (missing < len(counts))
-            reached = inside & counts[np.where(inside, missing, 0)]
+            counts = _counts_by_total(n_others, self.digits)
+            reached = np.isin(missing, [total for total, count in enumerate(counts) if count])
             codes, missing = codes[reached], missing[reached]
         return codes
 

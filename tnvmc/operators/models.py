@@ -192,8 +192,7 @@ def _model(
         elif places:
             placed = place(lattice, what, places, numbers, kind=fermions)
             terms += [Term(*each) for each in placed]
-    if fermions is None:
-        return Operator(lattice, tuple(terms), 2, units, name, plain)
-    strings, d = Strings(fermions, mode_order(lattice)), len(fermions.odd)
-    sector = None if particles is None else strings.sector(particles)
+    d, sector = len(fermions.odd) if fermions else 2, None
+    if fermions and particles is not None:
+        sector = Strings(fermions, mode_order(lattice)).sector(particles)
     return Operator(lattice, tuple(terms), d, units, name, plain, sector, fermions)

@@ -86,10 +86,7 @@ def rotation_invariant(operator: Operator) -> bool:
 
 
 def flip_invariant(operator: Operator) -> bool:
-    """Tell whether turning all spins over keeps every patch: sectors M and -M are alike.
-
-    Of fermions it is not used, and False.
-    """
+    """Tell whether turning all spins over keeps every patch: sectors M and -M are alike."""
     return operator.fermions is None and all(
         np.abs(matrix - matrix[::-1, ::-1]).max() <= _ROUNDING * np.abs(matrix).max()
         for matrix in operator.matrices.values()

@@ -148,10 +148,7 @@ class Operator(Arithmetic):
 
     @cached_property
     def conserves_magnetisation(self) -> bool:
-        """Whether every off-diagonal element keeps the sum of local states (true if none is).
-
-        Of fermions, the particle number of each species.
-        """
+        """Whether every off-diagonal element keeps the sum of `weights` (true if none is)."""
         for patch, replacement in self.replacements.items():
             sums = np.take(self.weights, digits_of(len(patch), self.local_dim)).sum(axis=1)
             change = sums[np.maximum(replacement.targets, 0)] - sums[:, None]

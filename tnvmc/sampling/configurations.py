@@ -9,7 +9,6 @@ import numpy as np
 
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace, to_host
-from tnvmc.operators.basis import check_magnetisation
 from tnvmc.operators.fermions import NO_PARTICLES, Strings, sector_text
 from tnvmc.operators.properties import particles_of
 from tnvmc.operators.term import Operator
@@ -93,8 +92,7 @@ def sector_of(operator: Operator, *asked: int | None) -> int | None:
             "has a ground state of its own and none is the natural one; give the one that is meant"
         )
     sector = given[0] if given else 0
-    if operator.fermions is None:
-        check_magnetisation(operator.n_sites, operator.local_dim, sector)
+    operator.states(sector)  # ValueError
     return sector
 
 
