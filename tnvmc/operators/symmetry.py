@@ -94,8 +94,7 @@ def which_commute(
 ) -> list[bool]:
     """Tell for each element whether [H, g] = 0, however H is cut into terms.
 
-    With `conjugate` what inverts is followed by complex conjugation: a reversal of time.  Of
-    fermions none, as an exchange of sites changes signs.
+    With `conjugate` what inverts is followed by complex conjugation.  Of fermions none does.
     """
     if operator.fermions is not None:
         return [False] * len(elements)

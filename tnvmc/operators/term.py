@@ -216,9 +216,8 @@ class Operator(Arithmetic):
                 f"{self.name} does not conserve the magnetisation, so there is no sector 2 Sz = "
                 f"{magnetisation}. Leave the magnetisation out for the full space"
             )
-        return Basis(
-            self.n_sites, self.local_dim, magnetisation, self.weights if self.fermions else None
-        )
+        weights = self.weights if self.fermions else None
+        return Basis(self.n_sites, self.local_dim, magnetisation, weights)
 
     @property
     def H(self) -> Operator:
@@ -336,8 +335,7 @@ def made_of(
 ) -> Operator | NonHermitian:
     """Make an `Operator` of matrices that are Hermitian up to rounding, of others a `NonHermitian`.
 
-    `matrices` are (d^k, d^k) by patch, the sites in increasing order; `about` are
-    other fields of an `Operator`.
+    `matrices` are (d^k, d^k) by patch, sites in increasing order; `about` other fields.
     """
     parts = hermitian_parts(matrices, HERMITIAN_TOLERANCE)
     names = (f"real part of {name}", f"imaginary part of {name}") if parts[1] else (name, name)

@@ -277,8 +277,7 @@ def _of_particles(settings: Settings, operator: Operator) -> Iterator[Rule]:
     try:
         operator.strings.sector(given)
     except ValueError as error:
-        named_value = () if given is None else (given,)
-        yield True, where, str(error).partition(": ")[2], *named_value
+        yield True, where, str(error).partition(": ")[2], *([] if given is None else [given])
 
 
 def check_symmetries(settings: Settings, operator: Operator, direct: bool = False) -> None:
