@@ -7,17 +7,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flax import nnx
 
 from tests import oracles
 from tnvmc.ansatz.checks.conformance import check_ansatz
+from tnvmc.ansatz.jastrow import Jastrow
 from tnvmc.ansatz.load_state import load_state
+from tnvmc.ansatz.neural.flax import FlaxAnsatz
+from tnvmc.ansatz.neural.rbm import RBM
 from tnvmc.ansatz.slater import Slater
+from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.observables import local_energy
 from tnvmc.lattice import square
 from tnvmc.operators.fermions import HUBBARD, SPINLESS, T_J, mode_order
 from tnvmc.operators.models import heisenberg, hubbard, tj, tv
-from tnvmc.sampling.enumerate import born_weights
+from tnvmc.sampling.enumerate import Enumerate, born_weights
+from tnvmc.session.vmc import VMC
 from tnvmc.storage.hdf5 import StateFileError
 
 ROUNDING = 1e-12  # of determinants of a few rows of order one
@@ -129,6 +135,43 @@ def test_the_start_is_the_lowest_mean_field(operator: Any, lowest: float) -> Non
     for seed in range(3):
         found = energy(operator, state, state.initial(operator, seed))[0]
         assert found == pytest.approx(lowest, abs=CONVERGED)
+
+
+def descended(operator: Any, state: Any, steps: int, theta: Any = None) -> float:
+    vmc = VMC(operator, state, Enumerate(), theta=theta)
+    vmc.run(steps)
+    return float(vmc.measure().energy)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_random_orbitals_descend_to_the_mean_field(dtype: str) -> None:
+    operator = tv(square(2, 3), V=2, particles=3)
+    state = slater(operator, dtype)
+    lowest = energy(operator, state, state.initial(operator))[0]
+    found = min(descended(operator, state, 60, state.random(seed)) for seed in range(2))
+    assert found == pytest.approx(lowest, abs=CONVERGED)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize(
+    ("operator", "exact", "within"),
+    [
+        (tv(square(3, 3), V=2, particles=4), -3.51293171, 3e-3),
+        (hubbard(square(2, 3), U=8, particles=(3, 3)), -2.17779355, 0.22),
+    ],
+)
+def test_times_another_state(operator: Any, exact: float, within: float) -> None:
+    """How near positive factors come: signs stay those of determinants, which move with them."""
+    lattice, d = operator.lattice, operator.local_dim
+
+    def machine(rngs: nnx.Rngs) -> RBM:
+        return RBM(lattice, dtype="float64", local_dim=d, rngs=rngs)
+
+    alone = energy(operator, slater(operator), slater(operator).initial(operator))[0]
+    for other in (Jastrow(lattice, local_dim=d), FlaxAnsatz(lattice, machine, local_dim=d)):
+        found = descended(operator, ProductOfStates(slater(operator), other), 50)
+        assert exact < found < min(exact + within, alone - 0.05)
 
 
 def test_projected_determinants_start_low() -> None:

@@ -163,6 +163,21 @@ def test_the_first_state_starts_from_a_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(ansatz.split(found)[0], theta)
 
 
+@pytest.mark.whole
+def test_a_determinant_times_a_network() -> None:
+    given = data({"kind": "slater"}, {"kind": "rbm", "dtype": "float64"})
+    given |= {"hamiltonian": {"model": "hubbard"}}
+    given["sampler"] = {**given["sampler"], "particles": [3, 3]}
+    settings = complete(validate(given))
+    ansatz, theta = built(settings)
+    assert ansatz.first.numbers == (3, 3) and ansatz.sweeps == "both"
+    assert theta.shape == (ansatz.n_params,) == (36 + 12 * 6 + 6 + 12,)
+    vmc = VMC(build_operator(settings), ansatz, Sampler(8, 16), theta=theta)
+    found = described(vmc, "runs/x", 5)
+    assert "python" not in found and found["ansatz"]["first"]["kind"] == "slater"
+    assert built(complete(validate(found)))[0].description() == ansatz.description()
+
+
 STATES = {
     "PEPS, Jastrow": ProductOfStates(PEPS(LATTICE, 2, "float64", SRC(3)), Jastrow(LATTICE)),
     "ring": ProductOfStates(PeriodicMPS(LATTICE, 2), Jastrow(LATTICE), "first"),

@@ -105,7 +105,8 @@ def test_threads_do_not_hold_back_tensor_networks_alone(monkeypatch: pytest.Monk
 
 @pytest.mark.whole
 @pytest.mark.parametrize(
-    "name", ["compare_j1j2_4x4", "compare_heisenberg_6x6", "compare_product_6x6", "docs"]
+    "name",
+    ["compare_j1j2_4x4", "compare_heisenberg_6x6", "compare_product_6x6", "compare_tv_3x4", "docs"],
 )
 def test_the_examples_are_valid(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without building their networks, which takes JAX seconds."""
@@ -118,7 +119,7 @@ def test_the_examples_are_valid(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     compared = comparison(example)
     assert len(compared.runs) == len(example["ansatz"])
     draws = {run.sampler.kind for run in compared.runs.values()}
-    assert ("direct" in draws) == (name != "compare_product_6x6")
+    assert ("direct" in draws) == (name not in ("compare_product_6x6", "compare_tv_3x4"))
 
 
 def block(number: int, **keys: Any) -> Callable[[Json], Any]:

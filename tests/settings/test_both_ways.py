@@ -19,6 +19,7 @@ from tnvmc import (
     PeriodicMPS,
     ProductOfStates,
     ProductState,
+    Slater,
     Symmetrised,
     chain,
     checkerboard,
@@ -89,9 +90,13 @@ def state_of(asked: Table, operator: Operator, **scheme: Any) -> Any:
         group = symmetry_group(operator, symmetrise, asked.get("characters"))
         return Symmetrised(inner, group)
     if kind == "product_of_states":
-        return ProductOfStates(
-            state_of(asked["first"], operator), state_of(asked["second"], operator)
-        )
+        first = {"dtype": asked["dtype"], **asked["first"]} if "dtype" in asked else asked["first"]
+        return ProductOfStates(state_of(first, operator), state_of(asked["second"], operator))
+    if kind == "slater":
+        particles = operator.strings.particles(operator.magnetisation)  # type: ignore[union-attr,arg-type]
+        return Slater(lattice, particles, asked.get("dtype", "float64"))
+    if kind == "jastrow":
+        return Jastrow(lattice)
     if kind in NETWORKS:
         return network_of(kind, asked, operator)
     if kind == "mps":
@@ -154,7 +159,7 @@ def test_python_and_file_make_the_same_state(path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(session, "initial_parameters", start)
     for name, data, settings in runs_in(path):
         vmc, operator = vmc_of(data), build_operator(settings)
-        state = build_ansatz(settings, operator)
+        state = build_ansatz(settings, operator).for_operator(operator)
         assert vmc.ansatz.n_params == state.n_params, name
         one_row = operator.lattice.shape[0] == 1  # which no scheme truncates
         assert one_row or vmc.ansatz.scheme == state.scheme, name
@@ -173,7 +178,8 @@ def test_python_and_file_make_the_same_state(path: Path, monkeypatch: pytest.Mon
         python = vmc_of({**data, "ansatz": opening}) if settings.stage else vmc
         if python.theta.any():
             seeded = first.changed({"run": {"seed": 0}})  # each run of a series has its own
-            theta = build_theta(seeded, operator, build_ansatz(seeded, operator))
+            built_state = build_ansatz(seeded, operator).for_operator(operator)
+            theta = build_theta(seeded, operator, built_state)
             assert np.array_equal(python.theta, theta), name
 
 

@@ -11,6 +11,7 @@ from tests.oracles import all_configs
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import ProductState
+from tnvmc.ansatz.slater import Slater
 from tnvmc.contraction.schemes import SRC, Exact, ZipUp
 from tnvmc.operators.symmetry import marshall_character, symmetry_group
 from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
@@ -49,6 +50,38 @@ def test_every_model_on_its_lattice(model: str) -> None:
     assert operator.name == model
     assert operator.lattice.shape == (4, 4)
     assert operator.couplings == chosen.hamiltonian.as_couplings()
+
+
+def slater(**sections: Any) -> Any:
+    given = {"lattice": {"shape": [2, 3]}, "ansatz": {"kind": "slater"}, **sections}
+    chosen = complete(validate(given))
+    operator = build_operator(chosen)
+    return build_ansatz(chosen, operator), chosen, operator
+
+
+def test_a_determinant_has_the_particles_that_are_sampled() -> None:
+    hubbard = {"model": "hubbard"}
+    state, chosen, operator = slater(hamiltonian=hubbard, sampler={"particles": [2, 1]})
+    assert isinstance(state, Slater) and (state.numbers, state.local_dim) == ((2, 1), 4)
+    theta = build_theta(chosen, operator, state)
+    assert theta.shape == (18,) and theta.dtype == np.float64
+    state = slater(
+        hamiltonian=hubbard, sampler={"particles": [2, 1]},
+        ansatz={"kind": "slater", "dtype": "complex128", "init": "random"},
+    )[0]  # fmt: skip
+    assert state.dtype == "complex128"
+
+
+PAIRS = {"ops": "c^ c^ - c c", "bonds": "nearest"}
+
+
+@pytest.mark.parametrize(
+    "hamiltonian",
+    [{"model": "heisenberg"}, {"model": "terms", "fermions": "spinless", "term": [PAIRS]}],
+)
+def test_a_determinant_needs_a_number_of_fermions(hamiltonian: Any) -> None:
+    with pytest.raises(ValueError, match="slater"):
+        slater(hamiltonian=hamiltonian)
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,6 @@ _DIGITS = 6  # to which distances are told apart
 class Jastrow(GenericAnsatz):
     """ln psi(s) = sum_i a_i z_i + sum_(i < j) v_ij z_i z_j, with z = d - 1 - 2 s (2 Sz).
 
-    For d = 4 a site has two z, +-1 by the binary digits of s (of electrons: an up, a down), and
-    they are a pair, too.
-
     Args:
         lattice: the sites; distances go the shortest way round a ring.
         pairs: "all": a v for each pair, P = N (N - 1) / 2; "distance": one v for all pairs of a
@@ -36,7 +33,8 @@ class Jastrow(GenericAnsatz):
         fields: whether there are a_i, one for each site.
         dtype: of theta; with a real one psi > 0, with a complex one it has phases and is
             holomorphic in it.
-        local_dim: local dimension d.
+        local_dim: local dimension d; for 4 a site has two z, +-1 by the binary digits of s (of
+            electrons whether there is an up, a down), which are a pair, too.
 
     theta holds the fields, if any, then the v, pairs in lexicographic order or distances in
     increasing order.  theta = 0 is psi = 1.  Cost of an amplitude: N^2.  Log-derivatives are z_i

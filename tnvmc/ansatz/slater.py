@@ -20,8 +20,7 @@ from tnvmc.operators.term import Operator
 
 Array = Any
 
-_FERMIONS = {2: SPINLESS, 3: T_J, 4: HUBBARD}
-"""By local dimension.  A local state is the sum of 1 for an up and 2 for a down."""
+_FERMIONS = {2: SPINLESS, 3: T_J, 4: HUBBARD}  # whose states are 1 for an up plus 2 for a down
 
 _TRIES, _ROUNDS, _FIELD = 10, 60, 0.005
 """Of `mean_field`: random fields, of this size relative to the largest interaction.  With 0.05 none
@@ -42,7 +41,6 @@ class Slater(GenericAnsatz):
     they span matters, so they need not be orthogonal.  Rows come in the order of the modes
     (`operators.fermions.mode_order`); the sign is -1 for each down that comes before an up, as
     orbitals are filled with all up, then all down.  psi = 0 for other numbers of particles.
-
     Starts: "product", orbitals in the mean field of the others (`mean_field`), or "random".  Cost
     of an amplitude: n^3 for each species; of log-derivatives the same, and N n^2.
 
@@ -100,8 +98,8 @@ class Slater(GenericAnsatz):
         xp, species = array_namespace(theta), [*self._rows(theta, configs)]
         before = to_namespace(np.less.outer(self._place, self._place).astype(float), xp)
         crossed = xp.sum((species[-1][0] @ before) * species[0][0], axis=1) * (len(species) - 1)
-        phase = xp.astype(1.0 - 2.0 * (crossed % 2.0), theta.dtype)
-        alive, log_abs = crossed >= 0.0, 0.0
+        phase, log_abs = xp.astype(1.0 - 2.0 * (crossed % 2.0), theta.dtype), 0.0
+        alive = crossed >= 0.0
         for held, rows, _ in species:
             sign, log_size = xp.linalg.slogdet(rows)
             phase, log_abs = phase * sign, log_abs + log_size

@@ -20,6 +20,7 @@ from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
 from tnvmc.contraction import schemes
 from tnvmc.contraction.schemes import default_chi
 from tnvmc.lattice.permutations import SymmetryGroup, checkerboard
+from tnvmc.operators.properties import particles_of
 from tnvmc.operators.symmetry import check_characters, odd_elements, symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
@@ -103,12 +104,10 @@ def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
             return Jastrow(lattice, dtype=dtype, local_dim=local_dim)
         case "product":
             return ProductState(lattice, local_dim, dtype)
-        case "slater" if operator.strings is None:
-            raise ValueError("ansatz.kind = 'slater': of fermions; take model = 'tv' or 'hubbard'")
+        case "slater" if held := particles_of(operator, operator.magnetisation):
+            return Slater(lattice, held, dtype, local_dim)
         case "slater":
-            modes: Any = operator.strings
-            particles = modes.particles(sector_of(operator, settings.sampler.magnetisation))
-            return Slater(lattice, particles, dtype, local_dim)
+            raise ValueError("ansatz.kind = 'slater': for a fixed number of fermions, as of 'tv'")
         case "periodic_mps":
             return PeriodicMPS(lattice, D, dtype, local_dim)
         case "mps" if lattice.shape[0] != 1:
