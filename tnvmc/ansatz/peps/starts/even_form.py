@@ -162,30 +162,28 @@ class EvenVidalPEPS(VidalPEPS):
 def occupied(operator: Operator) -> np.ndarray:
     """Vectors (N, d) of a product state with the mean particle numbers of the sector.
 
-    Sites are filled one sublattice after the other.  Of two species, sites that hold one particle
-    have both spins, up +- down by sublattices: an order in the plane, which the numbers of the
-    sector restore as they do for magnets (`simple_update`).
+    One species fills one sublattice first, another one the other.  Sites that hold one particle of
+    two species then have both spins, up +- down by sublattices: an order in the plane, of which the
+    numbers of the sector restore what it breaks, as they do for magnets (`simple_update`).
     """
     strings, lattice = operator.strings, operator.lattice
     assert strings is not None
-    n_sites, wanted = lattice.n_sites, strings.particles(operator.magnetisation or 0)
-    holding = {numbers: s for s, numbers in enumerate(zip(*strings.fermions.numbers, strict=True))}
+    numbers, n_sites = strings.fermions.numbers, lattice.n_sites
     rows, columns = np.divmod(np.array(lattice.places), lattice.n_cols)
     board = (rows + columns) % 2
     order = np.lexsort((np.arange(n_sites), board))
+    filled = np.zeros((len(numbers), n_sites), int)
+    for k, n in enumerate(strings.particles(operator.magnetisation or 0)):
+        filled[k, order[:: 1 - 2 * k][:n]] = 1
+    holding = {held: s for s, held in enumerate(zip(*numbers, strict=True))}
     vectors = np.zeros((n_sites, len(holding)))
-    if len(wanted) == 1:
-        vectors[order[: wanted[0]], holding[1,]] = 1.0
-        vectors[order[wanted[0] :], holding[0,]] = 1.0
-        return vectors
-    twice = max(sum(wanted) - n_sites, 0)
-    once = sum(wanted) - 2 * twice
-    single = order[:once]
-    vectors[single, holding[1, 0]] = np.sqrt((wanted[0] - twice) / max(once, 1))
-    vectors[single, holding[0, 1]] = np.sqrt((wanted[1] - twice) / max(once, 1))
-    vectors[single, holding[0, 1]] *= 1 - 2 * board[single]
-    vectors[order[once : once + twice], holding[1, 1] if twice else 0] = 1.0
-    vectors[order[once + twice :], holding[0, 0]] = 1.0
+    vectors[np.arange(n_sites), [holding[tuple(held)] for held in filled.T]] = 1.0
+    if len(numbers) > 1:
+        up, down = holding[1, 0], holding[0, 1]
+        single = np.flatnonzero(filled.sum(axis=0) == 1)
+        share = filled[0, single].mean() if single.size else 0.0
+        vectors[single, up] = np.sqrt(share)
+        vectors[single, down] = np.sqrt(1 - share) * (1 - 2 * board[single])
     return vectors
 
 
