@@ -195,7 +195,7 @@ def test_too_large_a_group_is_told_with_its_price() -> None:
 def test_a_comparison_has_one_reference() -> None:
     states = [{"name": "even", "D": 2, **SPIN, "characters": {"spin inversion": 1}}]
     shared = {key: value for key, value in data().items() if key != "ansatz"}
-    asked = {**shared, "compare": {"samples": 4096}, "ansatz": states}
+    asked = {**shared, "compare": {"steps": 8}, "ansatz": states}
     with pytest.raises(ConfigError) as refused:
         COMPARISON.expand(asked, "study")
     assert "characters" in refused.value.problems[0].key

@@ -14,6 +14,7 @@ HEISENBERG: dict[str, Any] = {
     "variance": 0.36,
     "n_sites": 36,
     "version": "0.1.0",
+    "chi": 16,
     "config": {
         "lattice": {"kind": "square", "shape": [6, 6], "boundary": "open"},
         "hamiltonian": {"model": "heisenberg", "J": 1.0},
@@ -116,7 +117,7 @@ def test_the_last_stage_and_other_states_in_the_method() -> None:
     summed = changed(ansatz={"kind": "peps", "D": 4, **odd}, measure={"chi": 16})
     told = "(D = 4, chi = 16, symmetrised: spin, spin inversion: -1)"
     assert told in parsed(summed)[1]["Method"]
-    ring = changed(ansatz={"kind": "periodic_mps", "D": 8}, measure={})
+    ring = changed({**HEISENBERG, "chi": None}, ansatz={"kind": "periodic_mps", "D": 8}, measure={})
     assert parsed(ring)[1]["Method"] == "periodic MPS (D = 8), VMC, tnvmc 0.1.0"
 
 

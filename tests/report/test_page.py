@@ -76,7 +76,6 @@ def text(content: str) -> str:
         "1056",
         "2048",
         "31.4 s",
-        "simple update",
         "plateau",
         "−2.12(25)e−5",  # chi ladder
         "−0.574625(56)",  # zero variance

@@ -149,7 +149,7 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     overlaps, group = _overlaps(applied, seen), problem.ansatz.group
     signs = frozenset((g.key, g.character) for g in getattr(group, "elements", ()))
     level = same_levels(operator, sector, bool(signs)), signs, len(overlaps)
-    kind = {"local_dim": operator.local_dim, "fermions": operator.fermions}
+    kind: dict[str, Any] = {"local_dim": operator.local_dim, "fermions": operator.fermions}
     summed: Any = made_of(operator.lattice, operator.matrices, **kind)
     statistics = seen.statistics() | {"overlaps": overlaps}
     measurement = Measurement(
