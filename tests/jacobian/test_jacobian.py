@@ -262,3 +262,17 @@ def test_no_zero_block_is_stored() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < dense_bytes / 4
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+def test_gram_of_several_blocks_is_hermitian_in_every_bit(
+    dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One triangle is computed, in tiles; the other one is its conjugate."""
+    monkeypatch.setattr("tnvmc.jacobian.dense.BLOCK_WIDTH", 7)
+    dense = numbers(np.random.default_rng(5), (150, 30), dtype)
+    gram = DenseJacobian(dense).gram()
+    np.testing.assert_array_equal(gram, gram.conj().T)
+    np.testing.assert_allclose(
+        gram, dense @ dense.conj().T, atol=1e-4 if dtype == "float32" else 1e-12
+    )

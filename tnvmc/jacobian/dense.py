@@ -13,6 +13,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
+from scipy.linalg import get_blas_funcs
 
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.backend.process import shares
@@ -36,7 +37,7 @@ Array = Any
 BLOCK_WIDTH = 1024
 """Columns of a block: enough for the rate of a matrix product, few enough to be dealt out."""
 
-_ROUNDED_ROWS = 256  # that are rounded at a time
+_ROUNDED_ROWS = 64  # that are rounded at a time: they stay in the cache
 
 
 def block_widths(n_columns: int) -> list[int]:
@@ -159,11 +160,18 @@ class DenseProducts(UnitProducts):
             return exact_sums.sum_on_device(map(_square_in_double, self.units), of_rows)
         n = self.units[0].shape[0]
         total = np.zeros((n, n), dtype=np.result_type(self.units[0], np.float64))
+        product = None
         for block in self.units:
-            product = _square(block)
+            product = _half_square(block, product)
             for i in range(0, n, _ROUNDED_ROWS):
-                rows = slice(i, i + _ROUNDED_ROWS)
-                total[rows] += exact_sums.rounded(product[rows], scales[rows], scales)
+                rows, left = slice(i, i + _ROUNDED_ROWS), slice(0, i + _ROUNDED_ROWS)
+                terms = product[rows, left]
+                total[rows, left] += exact_sums.rounded(terms, scales[rows], scales[left])
+        for i in range(0, n, _ROUNDED_ROWS):
+            rows = slice(i, i + _ROUNDED_ROWS)
+            corner = np.tril(total[rows, rows])
+            total[:i, rows] = dagger(total[rows, :i])
+            total[rows, rows] = corner + dagger(np.tril(corner, -1))
         return total
 
     def gram_block(self, rows: slice, chosen: np.ndarray, scales: np.ndarray) -> np.ndarray:
@@ -212,6 +220,16 @@ def _square(block: Array) -> Array:
     """B B^dagger."""
     own = _contiguous(block)
     return own @ dagger(own)
+
+
+def _half_square(block: np.ndarray, before: np.ndarray | None) -> np.ndarray:
+    """B B^dagger on and below the diagonal, in the place of another one: half of the work."""
+    own = _contiguous(block)
+    name, transposed = ("herk", 2) if own.dtype.kind == "c" else ("syrk", 1)
+    (rank_k,) = get_blas_funcs((name,), (own,))
+    # C order is the transpose of the order of BLAS, and has the conjugate of the product there.
+    place = None if before is None else before.T
+    return np.asarray(rank_k(1.0, own.T, trans=transposed, c=place, overwrite_c=True).T)
 
 
 def _square_in_double(block: Array) -> Array:

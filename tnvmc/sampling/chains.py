@@ -320,7 +320,7 @@ def _after(found: Walkers, passes: range, some: Sequence[int]) -> Walkers:
 def _summed(info: SweepInfo) -> np.ndarray:
     """Moves that were possible and accepted (2, kinds), of all walkers, on the host."""
     xp = array_namespace(info.proposed)
-    return np.stack([to_host(xp.sum(each, axis=0)) for each in (info.proposed, info.accepted)])
+    return np.stack([to_host(xp.sum(x, axis=0, dtype=xp.float64)) for x in vars(info).values()])
 
 
 def _check_support(walkers: Walkers, chunk: range, n_burn: int) -> None:

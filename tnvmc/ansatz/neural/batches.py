@@ -132,14 +132,15 @@ def _equations(jaxpr: Any) -> Iterator[Any]:
 
 
 def in_batches(
-    run: Callable[..., Any], theta: Array, rows: Array, largest: int, by_blocks: bool = True
-) -> list[Array]:
+    run: Callable[..., Any], theta: Array, rows: Array, largest: int,
+    by_blocks: bool = True, least: int = 1,
+) -> list[Array]:  # fmt: skip
     """Give results (B, ...) of a compiled function of theta and rows (B, N), in padded batches.
 
     On the host batches go side by side.  A function that goes `by_blocks` leaves out what is padded
     (see `in_blocks`), and is given few batches of one length; another one many short ones, so that
-    little is padded.  On a GPU the last batch of several is as long as the others: to compile costs
-    more there.
+    little is padded, to `least` rows.  On a GPU the last of several is as long as the others: to
+    compile costs more there.
     """
     xp = array_namespace(theta, rows)
     n_rows, parameters = rows.shape[0], to_jax(theta)
@@ -148,7 +149,7 @@ def in_batches(
     def batch(number: int) -> list[Array]:
         begin, end = bounds[number : number + 2]
         full = is_gpu(xp) and n_rows > largest
-        part = padded(rows[begin:end, :], largest if full else padded_size(end - begin))
+        part = padded(rows[begin:end, :], largest if full else padded_size(max(end - begin, least)))
         results = called(run, parameters, to_jax(part), end - begin)
         return [from_jax(array, xp)[: end - begin, ...] for array in results]
 

@@ -9,8 +9,10 @@ number and on the network, run side by side.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache, partial
+from copy import copy, deepcopy
+from functools import cached_property, lru_cache, partial, partialmethod
 from typing import Any, NamedTuple
 
 import jax
@@ -130,7 +132,7 @@ def sweeps(
     first_number = walker * (n_sweeps * n)
     sites, outcomes = plan.sites.reshape(-1), plan.outcomes.reshape(-1)
     scaled = uniforms * plan.widths
-    picks = jnp.floor(scaled)
+    picks = jnp.minimum(jnp.floor(scaled), plan.widths - 1)  # single precision rounds up to 1
     chances, picks = (scaled - picks).reshape(-1), picks.astype(jnp.int32).reshape(-1)
 
     def outcome_of(configs: Array, walker: Array, at: Array, move: Array) -> Array:
@@ -209,6 +211,11 @@ with 64 the loop of 16 walkers took 1.6 times as long."""
 class CompiledSweeps(PlainSweep):
     """`sweep`, `tempered_sweep` and `walk` of a `FlaxAnsatz`; see `sweeps`."""
 
+    @cached_property
+    def coarser(self: Any) -> SinglePrecision | None:
+        """In single precision, in two thirds of the time; None for a module of the user's own."""
+        return None if self.rebuild() is None else SinglePrecision(self)
+
     def tempered_sweep(
         self, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array, power: Array
     ) -> tuple[Walkers, SweepInfo]:
@@ -271,6 +278,39 @@ class CompiledSweeps(PlainSweep):
             return sweeps(log_psi, chains, uniforms, plan)
 
         return jax.jit(run, static_argnames="block", compiler_options=ONE_THREAD)
+
+
+class SinglePrecision:
+    """A network in single precision, for chains to walk on (`Abilities.coarser`).
+
+    JAX is told that there is no other: whatever a module asks for in double is given in single, so
+    modules need not know.  Products are not rounded further (no TF32 on a GPU).
+    """
+
+    walks = True
+
+    def __init__(self, ansatz: Any) -> None:
+        self.ansatz, kind = copy(ansatz), type(ansatz)
+        for name in vars(ansatz):
+            if type(getattr(kind, name, None)) is cached_property:
+                del vars(self.ansatz)[name]
+        # Constants of its own: JAX keeps an array that it has met in the precision it had then.
+        self.ansatz = deepcopy(self.ansatz)
+
+    def _given(self, method: str, *arguments: Any) -> Any:
+        exact = jax.enable_x64(False), jax.default_matmul_precision("float32")
+        with exact[0], exact[1], warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Explicitly requested dtype")
+            return getattr(self.ansatz, method)(*map(_lowered, arguments))
+
+    log_amplitude = partialmethod(_given, "log_amplitude")
+    start = partialmethod(_given, "start")
+    walk = partialmethod(_given, "walk")
+
+
+def _lowered(given: Any) -> Any:
+    single = {"f": "float32", "c": "complex64"}.get(getattr(given, "dtype", np.dtype(bool)).kind)
+    return given.astype(single) if single else given
 
 
 def _walked(run: Any, rows: list[Array], numbers: Array, n_sweeps: int) -> Moved:

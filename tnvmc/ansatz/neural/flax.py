@@ -319,9 +319,10 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
         return rows_in_cache(network, jnp.zeros((1, self.lattice.n_sites), jnp.int8))
 
     def _amplitudes(self, theta: Array, configs: Array) -> list[Array]:
-        run = partial(self._log_psi, block=self._block(configs))
+        block = self._block(configs)
         largest = largest_batch(configs, self._in_cache, self.averaging.n_images)
-        return in_batches(run, theta, configs, largest)
+        least = largest if block and block < 4 * configs.shape[0] else 1  # one program for most
+        return in_batches(partial(self._log_psi, block=block), theta, configs, largest, least=least)
 
     def _all_derivatives(self, theta: Array, configs: Array) -> Array:
         most, size = 1024, _JACOBIAN_BYTES
