@@ -69,9 +69,11 @@ def with_rare(seen: Observation, sampler: Samples) -> Observation:
     chains = replace(chains, n_samples=energy.n_samples, power=power, threads=sampler.threads)
     start = replace(seen.point, configs=seen.snapshot.configs[-info.n_walkers :, :])
     fewer = replace(chains, n_samples=-(-energy.n_samples // _FEWER))
+    progress.begin("rare")
     look = observe(seen.problem, fewer, start, streams.RARE, jacobian=False)
     if not hidden(energy, look.energy):
         return seen
+    progress.begin("again")
     again = observe(seen.problem, chains, look.point, streams.RARE + 1, jacobian=False)
     drawn = [np.asarray(to_host(each.snapshot.configs)) for each in (seen, look, again)]
     energy = of_both(again.energy, look.energy)
