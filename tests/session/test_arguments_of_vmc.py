@@ -22,7 +22,8 @@ from tnvmc.contraction.schemes import Exact
 from tnvmc.exact import exact_ground_state
 from tnvmc.lattice import chain, square
 from tnvmc.lattice.permutations import NotSymmetric
-from tnvmc.operators.models import heisenberg, j1j2, tfim
+from tnvmc.operators.fermions import SPINLESS
+from tnvmc.operators.models import heisenberg, j1j2, tfim, tv
 from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.chains import Sampler
@@ -277,3 +278,17 @@ def test_what_a_state_shares_by_default() -> None:
     assert n_params(Symmetrised(peps, symmetry_group(operator, "spin"))) == many
     row = heisenberg(chain(6))
     assert n_params(MPS(row.lattice, 3), of=row) == MPS(row.lattice, 3).n_params
+
+
+def test_observables_of_other_particles_are_refused() -> None:
+    """Their matrices would be read without the signs of fermions, or with them for spins."""
+    lattice, hop = square(2, 3), np.array([[0, 0, 0, 0], [0, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]])
+    spins = Operator.from_terms(lattice, [((0, 2), hop)])
+    fermions = Operator.from_terms(lattice, [((0, 2), hop)], fermions=SPINLESS)
+    pairs = [(tv(lattice, particles=3), spins), (heisenberg(lattice), fermions)]
+    for hamiltonian, observable in pairs:
+        vmc = VMC(hamiltonian, PEPS(lattice, 2), Enumerate())
+        with pytest.raises(ValueError):
+            vmc.expect(observable)
+        with pytest.raises(ValueError):
+            measure_observables(vmc, operators=[observable])

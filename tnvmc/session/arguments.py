@@ -152,8 +152,13 @@ def check_sites(where: str, operator: Operator | NonHermitian, ansatz: Ansatz) -
 
 
 def check_observable(where: str, operator: Operator | NonHermitian, problem: Problem) -> None:
-    """Raise ValueError for an observable of other sites or of another sector than the walkers."""
+    """Raise ValueError for an observable of other sites, particles or sectors than the walkers."""
     check_sites(where, operator, problem.ansatz)
+    if operator.fermions != problem.operator.fermions:  # the same matrices, without their signs
+        raise ValueError(
+            f"{where}: {operator.name} and {problem.operator.name} are of other particles; make "
+            "both with the same fermions=..., or none for spins"
+        )
     meant, sector = operator.magnetisation, problem.magnetisation
     if meant != sector and None not in (meant, sector):
         raise ValueError(
