@@ -15,7 +15,7 @@ from tnvmc.estimate.observables import energy_terms, local_energy, merged_target
 from tnvmc.lattice import square
 from tnvmc.operators.fermions import Fermions, Strings, mode_order
 from tnvmc.operators.models import heisenberg, hubbard, tj, tv
-from tnvmc.operators.properties import fingerprint
+from tnvmc.operators.properties import fingerprint, infinite_temperature_energy
 
 EXACT = 1e-12  # sums of a few elements of order 1
 TABLE = 1e-8  # the digits of the table
@@ -243,3 +243,13 @@ def test_spins_with_the_same_matrices_are_another_operator() -> None:
     operator = tv(square(2, 2))
     spins = Operator(operator.lattice, operator.terms)
     assert fingerprint(spins) != fingerprint(operator)
+
+
+def test_the_energy_of_random_states_is_that_of_the_sector() -> None:
+    """A chemical potential shifts it as it shifts every energy."""
+    for mu in (0.0, 4.0):
+        operator = hubbard(square(2, 2), U=8.0, mu=mu, particles=[1, 2])
+        matrix = operator.sparse(operator.magnetisation)
+        mean = matrix.diagonal().mean()
+        found = infinite_temperature_energy(operator, operator.magnetisation)
+        assert abs(found - mean) < 1e-12 * max(1.0, abs(mean))

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tnvmc.operators.spin import kron, spin_matrices
+from tnvmc.operators.basis import count_states
+from tnvmc.operators.spin import digits_of, kron, spin_matrices
 from tnvmc.operators.term import Operator
 
 _ROUNDING = 1e-12  # relative to the largest element of a term
@@ -35,6 +36,24 @@ def fingerprint(operator: Operator) -> str:
         digest.update(repr(tuple(map(int, term.sites))).encode())
         digest.update((np.round(matrix / unit, 12) + 0.0).tobytes())
     return digest.hexdigest()[:16]
+
+
+def infinite_temperature_energy(operator: Operator, sector: int | None) -> float:
+    """Give the mean energy of a random state, the E_inf of the V-score: of fermions in a sector.
+
+    tr H / dim; a chemical potential then shifts it as it does the energy.  Of spins it is that of
+    all sectors, as public tables take it.
+    """
+    if operator.strings is None or sector is None:
+        return operator.infinite_temperature_energy
+    n_sites, weights = operator.n_sites, operator.strings.weights
+    n_states, total = count_states(n_sites, weights, sector), 0.0
+    for patch, matrix in operator.matrices.items():
+        sums = np.array(weights)[digits_of(len(patch), operator.local_dim)].sum(axis=1).tolist()
+        rest = n_sites - len(patch)
+        shares = {w: count_states(rest, weights, sector - w) / n_states for w in set(sums)}
+        total += float(np.diag(matrix).real @ [shares[w] for w in sums])
+    return total
 
 
 def energy_bound(operator: Operator) -> float:

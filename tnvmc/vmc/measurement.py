@@ -23,7 +23,7 @@ from tnvmc.estimate.observables import (
 )
 from tnvmc.estimate.reliability import LEAST_CHANGED, changed_part, doubts
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate_samples, v_score
-from tnvmc.operators.properties import fingerprint, particles_of
+from tnvmc.operators.properties import fingerprint, infinite_temperature_energy, particles_of
 from tnvmc.operators.symmetry import NAMES, same_levels
 from tnvmc.operators.term import Operator, made_of
 from tnvmc.sampling import streams
@@ -151,12 +151,11 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     level = same_levels(operator, sector, bool(signs)), signs, len(overlaps)
     kind: dict[str, Any] = {"local_dim": operator.local_dim, "fermions": operator.fermions}
     summed: Any = made_of(operator.lattice, operator.matrices, **kind)
+    e_inf = infinite_temperature_energy(operator, sector)
     statistics = seen.statistics() | {"overlaps": overlaps}
     measurement = Measurement(
         **statistics,
-        v_score=v_score(
-            energy.mean, energy.variance, operator.n_sites, operator.infinite_temperature_energy
-        ),
+        v_score=v_score(energy.mean, energy.variance, operator.n_sites, e_inf),
         n_sites=operator.n_sites,
         n_parameters=method.problem.ansatz.n_params,
         n_samples=int(seen.snapshot.configs.shape[0]),

@@ -9,11 +9,12 @@ import opt_einsum
 import pytest
 
 from tests.oracles import all_configs
-from tnvmc import PEPS, square
+from tnvmc import PEPS, VMC, Sampler, square
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.backend.namespace import to_host, to_namespace
 from tnvmc.contraction.schemes import Exact
 from tnvmc.operators.fermions import HUBBARD, SPINLESS, T_J, Fermions
+from tnvmc.operators.models import hubbard
 from tnvmc.sampling.moves import _table
 
 ROUNDING = 1e-9  # of ratios of O(1) by exact contractions of at most nine tensors
@@ -197,3 +198,23 @@ def test_hops_of_all_pairs_by_sources(shape, D, fermions, xp, monkeypatch) -> No
                 other[i], other[j] = divmod(max(target, 0), peps.local_dim)
                 want = brute_force(peps, theta, other) / psi[tuple(config)] if target >= 0 else 0
                 assert abs(found[walker, choice] - want) < ROUNDING * (1 + abs(want))
+
+
+def test_a_state_and_a_checkpoint_are_read_again(tmp_path) -> None:
+    hamiltonian = hubbard(square(2, 2), U=4.0, particles=[1, 2])
+
+    def made_vmc(threads: int) -> VMC:
+        peps = PEPS(hamiltonian.lattice, D=2, local_dim=4)
+        return VMC(hamiltonian, peps, Sampler(8, 32, threads=threads), seed=1)
+
+    first, second = made_vmc(1), made_vmc(2)
+    first.run(2, progress=False)
+    first.save(tmp_path / "checkpoint.h5")
+    first.run(2, progress=False)
+    second.restore(tmp_path / "checkpoint.h5")
+    second.run(2, progress=False)
+    np.testing.assert_array_equal(second.theta, first.theta)
+    first.ansatz.save(tmp_path / "state.h5", first.theta)
+    peps, theta = PEPS.load(tmp_path / "state.h5")
+    assert peps.fermions == HUBBARD
+    np.testing.assert_array_equal(theta, first.theta)

@@ -50,6 +50,11 @@ def leg_parities(shape: Sequence[int]) -> list[np.ndarray]:
     ]
 
 
+def told_of(fermions: Fermions) -> dict[str, Any]:
+    """What a file says of fermions: lists, as JSON gives them back."""
+    return {"odd": [*fermions.odd], "numbers": [[*numbers] for numbers in fermions.numbers]}
+
+
 def fermions_in(identity: Mapping[str, Any]) -> Fermions | None:
     """Read from what a file says of a state which fermions it is of; None for spins."""
     told = identity.get("fermions")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import cached_property
 from math import prod
 from typing import Any, Literal, Self
@@ -13,7 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from tnvmc.ansatz.files import scheme_in_file
-from tnvmc.ansatz.peps.fermions import EvenEntries, Variants
+from tnvmc.ansatz.peps.fermions import EvenEntries, Variants, told_of
 from tnvmc.ansatz.peps.sharing import SharedTensors, Sharing
 from tnvmc.ansatz.peps.starts.tensors import bond_sizes
 from tnvmc.ansatz.quimb import grid_to_quimb
@@ -239,7 +238,7 @@ class TensorLayout:
         """Class, D, the bonds where they are not open, and what is shared; for a file."""
         more: dict[str, Any] = {"bonds": self.bonds} if self.rings else {}
         more |= {"sharing": self.sharing.told()} if self.sharing else {}
-        more |= {"fermions": asdict(self.fermions)} if self.fermions else {}
+        more |= {"fermions": told_of(self.fermions)} if self.fermions else {}
         return {"ansatz": type(self).__name__, "D": self.D, **more}
 
     def rebuild(self) -> dict[str, Any]:
@@ -248,7 +247,7 @@ class TensorLayout:
             "D": self.D, "dtype": self.dtype.name, "bonds": self.bonds,
             "scheme": scheme_in_file(self.scheme) if self.scheme_given else None,
             "sharing": self.sharing and self.sharing.told(),
-            "fermions": self.fermions and asdict(self.fermions),
+            "fermions": self.fermions and told_of(self.fermions),
         }  # fmt: skip
 
     def tensors(self, theta: Array) -> list[Array]:
