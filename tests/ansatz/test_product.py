@@ -11,6 +11,8 @@ from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.product import ProductState
 from tnvmc.backend.namespace import to_host
 from tnvmc.lattice import chain, square
+from tnvmc.operators.models import hubbard, tj, tv
+from tnvmc.operators.term import Operator
 
 
 @pytest.mark.whole
@@ -50,3 +52,17 @@ def test_long_products_neither_overflow_nor_underflow() -> None:
     ansatz = ProductState(chain(2000))
     amplitude = ansatz.log_amplitude(np.full(4000, 1e-5), np.zeros((2, 2000), dtype=np.int8))
     np.testing.assert_allclose(amplitude.log_abs, 2000 * np.log(1e-5), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        tv(square(2, 3), particles=2),
+        tj(square(2, 2), particles=(2, 1)),
+        hubbard(square(2, 2), particles=(2, 1)),
+    ],
+)
+def test_a_start_of_fermions_has_no_zeros(operator: Operator) -> None:
+    """Fermions occupy whole sites: a product of these is one configuration, which none leaves."""
+    theta = ProductState(operator.lattice, operator.local_dim).initial(operator)
+    assert np.all(np.abs(theta) > 0.1)

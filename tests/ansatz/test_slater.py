@@ -198,6 +198,7 @@ def test_what_is_saved_is_made_again(tmp_path: Path) -> None:
     [
         lambda: Slater(square(2, 2), 5),
         lambda: Slater(square(2, 2), (5, 0)),
+        lambda: Slater(square(2, 2), 0),
         lambda: Slater(square(2, 2), (3, 3), local_dim=3),
         lambda: Slater(square(2, 2), 2, local_dim=4),
         lambda: Slater(square(2, 2), 2, local_dim=5),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
+from tnvmc.ansatz.peps.starts.even_form import occupied
 from tnvmc.ansatz.peps.starts.simple_update import simple_update
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.backend.arguments import numeric_type, set_whole
@@ -15,6 +16,9 @@ from tnvmc.backend.namespace import array_namespace
 from tnvmc.lattice.lattice import Lattice, require_lattice
 
 Array = Any
+
+_ADMIXTURE = 0.3
+"""Of every local state to the start of fermions: other occupations are a hop away."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,8 @@ class ProductState(GenericAnsatz):
         """Give theta (P,) for an operator."""
         if kind not in (None, "product"):
             return super().initial(operator, seed, kind)
+        if operator.fermions is not None:  # of which `occupied` alone is one configuration
+            return (occupied(operator) + _ADMIXTURE).ravel().astype(self.dtype)
         tensors = simple_update(operator, 1, max_steps=0, seed=seed)
         return np.concatenate([tensor.ravel() for tensor in tensors]).astype(self.dtype)
 

@@ -60,7 +60,8 @@ class Slater(GenericAnsatz):
         numeric_type("Slater", self.dtype)
         object.__setattr__(self, "local_dim", self.local_dim or 2 * np.size(self.particles))
         one_of("Slater", "local_dim", str(self.local_dim), [*map(str, _FERMIONS)])
-        _ = self.numbers  # which may not fit
+        if not sum(self.numbers):  # which may not fit
+            raise ValueError("Slater: no particles, so no orbital to optimise; take one at least")
 
     @cached_property
     def numbers(self) -> tuple[int, ...]:
