@@ -23,7 +23,6 @@ LEVELS = {
     "vmc": 7,
     "settings": 8,
     "trust": 8,
-    "callbacks": 8,
     "series": 9,
     "report": 10,
     "plot": 10,

@@ -58,7 +58,6 @@ _NAMES_OF = {
     "tnvmc.app.run": ("run_file",),
     "tnvmc.app.series": ("series_file",),
     "tnvmc.trust.gaps": ("energy_gap",),
-    "tnvmc.callbacks": ("StopAfter", "StopOnPlateau"),
     "tnvmc.storage.run_folder": ("FolderError",),
     "tnvmc.ansatz.initial": ("initial_parameters",),
     "tnvmc.ansatz.peps.starts.simple_update": ("simple_update",),

@@ -198,7 +198,7 @@ class VMC:
         Args:
             steps: how many at most.
             callback: called with the record of each step, or a list of such functions; one that
-                gives back True ends the run.  Ready ones: `tnvmc.callbacks`.
+                gives back True ends the run.
             progress: show a live line, in a terminal or a notebook.
             out: a folder that keeps the run as ``tnvmc run`` does, for all that read one: a new
                 one, which gets the steps before too, or the same again.
