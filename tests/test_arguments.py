@@ -173,7 +173,6 @@ NAMES: list[tuple[Callable[..., Any], str, Any]] = [
     (partial(Jastrow, CHAIN), "dtype", 7),
     (partial(Slater, CHAIN, 2), "dtype", 7),
     (partial(Slater, CHAIN, 2), "local_dim", 5),
-    (partial(Jastrow, CHAIN), "pairs", "near"),
     (partial(Jastrow, CHAIN), "fields", 2),
     (partial(ProductOfStates, STATE), "second", LATTICE),
     (lambda state: ProductOfStates(state, STATE), "first", 4),

@@ -12,7 +12,7 @@ from tests import oracles
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.jastrow import Jastrow
 from tnvmc.backend.namespace import to_host
-from tnvmc.lattice import chain, from_bonds, square, triangular
+from tnvmc.lattice import square
 
 ROUNDING = 1e-12  # of sums of some tens of numbers of order one
 
@@ -21,28 +21,22 @@ def dense(state: Jastrow, theta: np.ndarray, configs: np.ndarray) -> np.ndarray:
     """ln psi, pair by pair."""
     n, found = state.lattice.n_sites * (2 if state.local_dim == 4 else 1), []
     fields = theta[:n] if state.fields else np.zeros(n)
-    v, positions = theta[n if state.fields else 0 :], np.asarray(state.lattice.positions(), float)
-    pairs, places = [*combinations(range(n), 2)], [*positions, *positions]
-    far = [
-        (i // 6 != j // 6, round(float(np.linalg.norm(places[i] - places[j])), 6)) for i, j in pairs
-    ]
-    which = {distance: k for k, distance in enumerate(sorted(set(far)))}
+    v = theta[n if state.fields else 0 :]
     for s in configs:
         z = state.local_dim - 1 - 2 * s.astype(int)
         if state.local_dim == 4:
             z = np.array([1 - 2 * (a >> k & 1) for k in (0, 1) for a in s])
         total = sum(fields * z)
-        for k, (i, j) in enumerate(pairs):
-            total += v[which[far[k]] if state.pairs == "distance" else k] * z[i] * z[j]
+        for k, (i, j) in enumerate(combinations(range(n), 2)):
+            total += v[k] * z[i] * z[j]
         found.append(total)
     return np.array(found)
 
 
-@pytest.mark.parametrize("pairs", ["all", "distance"])
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 @pytest.mark.parametrize("local_dim", [2, 3, 4])
-def test_amplitudes(pairs: Any, dtype: str, local_dim: int, xp: Any) -> None:
-    state = Jastrow(square(2, 3), pairs, fields=True, dtype=dtype, local_dim=local_dim)
+def test_amplitudes(dtype: str, local_dim: int, xp: Any) -> None:
+    state = Jastrow(square(2, 3), fields=True, dtype=dtype, local_dim=local_dim)
     theta, configs = 30 * state.random(1), oracles.all_configs(6, local_dim)[::7]
     assert theta.shape == (state.n_params,) and theta.dtype == dtype
     found = state.log_amplitude(xp.asarray(theta), xp.asarray(configs))
@@ -52,10 +46,10 @@ def test_amplitudes(pairs: Any, dtype: str, local_dim: int, xp: Any) -> None:
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("pairs", ["all", "distance"])
+@pytest.mark.parametrize("fields", [True, False])
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
-def test_conforms(pairs: Any, dtype: str, xp: Any) -> None:
-    state = Jastrow(square(2, 3), pairs, fields=pairs == "all", dtype=dtype)
+def test_conforms(fields: bool, dtype: str, xp: Any) -> None:
+    state = Jastrow(square(2, 3), fields=fields, dtype=dtype)
     check_ansatz(state, xp.asarray(30 * state.random(2)))
 
 
@@ -63,25 +57,9 @@ def test_number_of_parameters() -> None:
     lattice = square(3, 3)
     assert Jastrow(lattice).n_params == 36
     assert Jastrow(lattice, fields=True).n_params == 45
-    assert Jastrow(lattice, "distance").n_params == 5  # 1, 2, 4, 5, 8 squared
 
 
 def test_zero_is_constant() -> None:
     state = Jastrow(square(2, 2))
     found = state.log_amplitude(np.zeros(state.n_params), oracles.all_configs(4))
     assert (found.phase == 1).all() and (found.log_abs == 0).all()
-
-
-def test_distances_need_positions() -> None:
-    with pytest.raises(ValueError, match="positions"):
-        Jastrow(from_bonds(4, [(0, 1), (1, 2), (1, 3)]), "distance")
-
-
-@pytest.mark.parametrize("lattice", [chain(6, "periodic"), triangular(3, 3, "periodic")])
-def test_distances_go_round_rings(lattice: Any) -> None:
-    state = Jastrow(lattice, pairs="distance")
-    theta = np.random.default_rng(0).normal(size=state.n_params)
-    config = np.random.default_rng(1).integers(0, 2, size=lattice.shape).astype(np.int8)
-    moved = [np.roll(config, (a, b), (0, 1)) for a in range(lattice.n_rows) for b in range(3)]
-    found = state.log_amplitude(theta, np.array(moved).reshape(len(moved), -1)).log_abs
-    assert np.allclose(found, found[0])

@@ -285,24 +285,19 @@ def _changed(configs: Array, group: Targets, local_dim: int) -> _Changed:
 def central_differences(
     log_amplitude: Callable[[Array, Array], LogAmplitude], theta: Array, configs: Array
 ) -> Array:
-    """Give O_k(s) = d ln psi(s) / d theta_k by central differences in theta.
+    """Give O_k(s) = d ln psi(s) / d theta_k by central differences in theta: (B, P).
 
-    With f = ln psi and a step h the error is h^2 |f'''| / 6 from the truncated series and at most
-    eps |f| / h from rounding.  For f and f''' of order 1 their sum is least at h = (3 eps)^(1/3);
-    taken is h = eps^(1/3) max(1, |theta_k|), with which both are some eps^(2/3): 4e-11 in double
-    precision, 2e-5 in single.  Parameters on which psi depends over lengths far below 1 want
-    derivatives of their own.
+    The step h = eps^(1/3) max(1, |theta_k|) balances the truncated series against rounding where ln
+    psi and its third derivative are of order 1: errors are some eps^(2/3), 4e-11 in double
+    precision, 2e-5 in single.
 
     Args:
         log_amplitude: of theta (P,) and configs (B, N).
-        theta: (P,) real, or complex where psi is holomorphic in it: steps are taken along the real
-            axis alone.
+        theta: (P,) real, or complex where psi is holomorphic in it: steps go along the real axis.
         configs: (B, N).
 
-    Returns:
-        (B, P), complex where phases are; zero where psi = 0, at theta or after a step.
-
-    Cost: 2 P amplitudes per configuration.
+    Complex where phases are; zero where psi = 0, at theta or after a step.  Cost: 2 P amplitudes
+    per configuration.
     """
     xp = array_namespace(theta, configs)
     alive = log_amplitude(theta, configs).phase != 0

@@ -80,13 +80,9 @@ def metropolis(
 ) -> None:
     """Propose every move once to all walkers, one move after another, and change the chains.
 
-    Args:
-        chains: where the walkers are.
-        moves: in the order of the visits.
-        proposals: tables, uniform numbers and power.
-        close: ``close(move, trial, walkers)`` gives the amplitudes of the changed configurations
-            (n, N) of the walkers at places (n,), None for all of them in order.  The chains hold
-            the present configurations while it is called.
+    ``close(move, trial, walkers)`` gives the amplitudes of the changed configurations (n, N) of the
+    walkers at places (n,), None for all of them in order; the chains hold the present
+    configurations while it is called.
 
     Cost: one amplitude for each walker and move that is possible; on a GPU for every one.
     """
@@ -156,13 +152,10 @@ def propose(table: Array, states: Array, uniforms: Array) -> tuple[Array, Array]
 def acceptance(new: LogAmplitude, old: LogAmplitude, power: Array | float = 1.0) -> Array:
     """min(1, r) min(1, CAP / (1 + min(r, 1/r))) per walker, (B,), with r = |psi'/psi|^(2 power).
 
-    The second factor is the same there and back, so detailed balance holds as it does with
-    min(1, r) alone.  It is 1 but where r is close to 1: there not every move may be accepted, or
-    moves that are tried one after another would be a map without chance (Hastings, Biometrika 57,
-    97 (1970), has the general form; CAP = 1 is Barker's, CAP = 2 that of Metropolis).
-
-    Where psi = 0 a move to psi' != 0 is always accepted and a move to psi' = 0 half of the
-    time, so that a walker put outside the support wanders at random until it gets inside.
+    The second factor, the same there and back, keeps moves with r near 1, tried one after another,
+    from being a map without chance (Hastings, Biometrika 57, 97 (1970); CAP = 1 is Barker's, CAP =
+    2 that of Metropolis).  Where psi = 0 a move to psi' != 0 is always accepted and one to psi' = 0
+    half of the time, so that a walker outside the support wanders until it gets inside.
     """
     xp = array_namespace(new.phase)
     if is_cupy(new.phase):
@@ -247,12 +240,7 @@ class MoveCounts:
     ) -> None:
         """Count one move of every walker.
 
-        Args:
-            n_sites: of the patch.
-            states: (B,) its local states before.
-            targets: (B,) those that were proposed; the present one where none was.
-            possible: (B,) whether one was.
-            moved: (B,) whether it was accepted.
+        All are (B,): `states` before, those proposed, and whether a move was possible and accepted.
         """
         n_states = self.local_dim**n_sites
         table = _kinds_in(self._xp, n_sites, self.local_dim)

@@ -56,22 +56,19 @@ def grid_to_quimb(
 
 
 def grid_from_quimb(state: qtn.PEPS | qtn.MatrixProductState) -> tuple[Lattice, list[Array]]:
-    """Give the grid and the tensors of a quimb PEPS or MPS.
+    """Give the grid and the tensors of a quimb PEPS or MPS with open boundaries.
 
-    A common exponent that quimb has split off is put back.
-
-    Args:
-        state: with open boundaries; bonds that quimb has fused or dropped come back as one leg,
-            of size 1 where there is none.
+    Bonds that quimb has fused or dropped come back as one leg, of size 1 where there is none; a
+    common exponent that it has split off is put back.
 
     Returns:
-        An open square lattice (a chain for an MPS), and tensors (d, up, left, down, right), row
-        by row.
+        An open square lattice (a chain for an MPS), and tensors (d, up, left, down, right), row by
+        row.
 
     Raises:
         TypeError: no PEPS and no MPS.
-        ValueError: sites with other than one tensor each, other indices than those of an open
-            grid, unequal physical dimensions.
+        ValueError: sites with other than one tensor each, other indices than those of an open grid,
+            unequal physical dimensions.
     """
     shape, found = _read(state, cyclic=False)
     return square(*shape) if hasattr(state, "Lx") else chain(shape[1]), found

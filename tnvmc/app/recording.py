@@ -134,13 +134,8 @@ class Recorder:
     ) -> tuple[Measured, dict[str, Any]]:
         """Judge an energy, and write result.json and energy.png; the measurement and the result.
 
-        Where the state has a chi, part of the samples is measured at others.
-
-        Args:
-            config: what config.toml holds, by which the energy was measured.
-            measured: the energy.
-            reference: an energy to compare with.
-            since: when the run would have begun, made in one go; by `perf_counter`.
+        Where the state has a chi, part of the samples is measured at others.  `config` is what
+        config.toml holds, `since` when the run would have begun, made in one go, by `perf_counter`.
         """
         vmc, folder = self._run.vmc, self._folder
         measured = judged(measured, vmc.method.orthogonal_to, reference.bound)

@@ -63,12 +63,8 @@ _BRIEFLY = 4  # samples of the measurement that ends a stage, in those of a step
 class StagedRun(OneStage):
     """The stages of one run; `vmc` works on the present one.
 
-    Args:
-        settings: completed settings.
-        operator: the Hamiltonian.
-        lower: states that it is kept orthogonal to.
-        done: records of the stages that lie behind.
-        blank: leave the parameters at zero, for `restore` to fill.
+    `done` are records of the stages that lie behind; `blank` leaves the parameters at zero, for
+    `restore` to fill.
 
     Raises:
         StateFileError: more stages lie behind than the settings have.

@@ -51,14 +51,14 @@ def uniforms(seed: int, stream: tuple[int, int], walkers: range, n: int, xp: Any
 def uniforms_of_passes(
     seed: int, stream: tuple[int, range], walkers: range, n: int, xp: Any = np
 ) -> Array:
-    """Draw uniform numbers in [0, 1), 53 random bits each.
+    """Draw uniform numbers in [0, 1), 53 random bits each: float64 (len(passes), len(walkers), n).
 
     Args:
         seed: key of the run, 0 <= seed < 2**64.
         stream: (step, passes) of the run; each pass of each step has its own numbers.
         walkers: global indices of the walkers, so that a chunk draws what the whole would.
         n: numbers per walker.
-        xp: namespace of the result, float64 (len(passes), len(walkers), n).
+        xp: namespace of the result.
 
     Raises:
         ValueError: a seed or stream outside 0..2**64-1 and 0..2**32-1.

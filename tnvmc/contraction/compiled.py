@@ -22,15 +22,11 @@ Array = Any
 
 
 def as_spins(configs: Array, tables: SiteTables) -> np.ndarray:
-    """Configurations as kernels take them: int8, contiguous, writeable.
-
-    Args:
-        configs: (B, N) of whole numbers.
-        tables: of the N sites.
+    """Configurations (B, N) as kernels take them: int8, contiguous, writeable.
 
     Raises:
-        IndexError: another shape; or another type than int8, and a spin is no local state (kernels
-            look at those of int8).
+        IndexError: another shape than the tables have sites; or another type than int8, and a spin
+            is no local state (kernels look at those of int8).
         TypeError: no whole numbers.
     """
     if configs.ndim != 2 or configs.shape[1] != len(tables.shapes):
@@ -89,13 +85,9 @@ def two_rings(
 ) -> Any:
     """Give two adjacent rows, as `backend.host.rings.close_rings` takes them.
 
-    Args:
-        rows: a `TableRow` that is absorbed with the sketch, and the other one, at which psi is
-            closed; the latter's tensors are those that are absorbed from above.
-        around: the boundaries above and below the two.
-        sketch: of the row that is absorbed.
-        chi: of the scheme.
-        from_above: whether the first of the rows is the upper one.
+    The first of `rows` is absorbed with the sketch, at the other one psi is closed; the latter's
+    tensors are those that are absorbed from above.  `around` are the boundaries above and below the
+    two; `from_above` is whether the first of the rows is the upper one.
     """
     from tnvmc.backend.host.columns import ABOVE_LEFT, BELOW_LEFT, LEFT, UPPER
     from tnvmc.backend.host.rings import Rings
@@ -124,13 +116,9 @@ def strip_of(
 ) -> Any:
     """Give rows between two boundaries, as kernels take them.
 
-    Args:
-        tables: of all sites, absorbed from above.
-        sites: those of one row, or of two.
-        n_cols: sites of a row.
-        around: boundary above and below, None at the edge.
-        n_walkers: B.
-        odd: parities of the local states of fermions, whose tables hold variants.
+    `tables` are those of all sites, absorbed from above, `sites` those of one row, or of two,
+    `around` the boundary above and below, None at the edge; `odd` are parities of the local states
+    of fermions, whose tables hold variants.
 
     Raises:
         ValueError: boundaries of other walkers, or of another type of numbers.

@@ -30,13 +30,8 @@ Boundaries = Sequence[BoundaryMPS | None]
 class DoubleNetwork:
     """<psi| R_b |psi> for a grid of tensors (d, up, left, down, right) and B rotations.
 
-    Tensors are scaled to largest entry 1: all values are those of the scaled state.
-
-    Args:
-        grid: the tensors by row and column.
-        factors: (B, d) what a rotation multiplies the local states of the ket with.
-        chi: largest bond of the boundaries.
-        seed: of the sketches.
+    Tensors are scaled to largest entry 1: all values are those of the scaled state.  A rotation
+    multiplies the local states of the ket with `factors` (B, d).
     """
 
     def __init__(self, grid: Grid, factors: Array, chi: int, seed: int = 0) -> None:
@@ -51,13 +46,9 @@ class DoubleNetwork:
     def site(self, place: tuple[int, int], layout: tuple[str, str], unit: Unit | None) -> Array:
         """Give a site with |t><s| between bra and ket, or with the local states summed over.
 
-        Args:
-            place: row and column.
-            layout: what is absorbed, "down" or "up", and where it goes, "right" or "left".
-            unit: (t, s), or None.
-
-        Returns:
-            (B, out, vertical out, vertical in, in), each leg ket and bra.
+        `place` is row and column; `layout` what is absorbed, "down" or "up", and where it goes,
+        "right" or "left"; `unit` is (t, s), or None.  Gives (B, out, vertical out, vertical in,
+        in), each leg ket and bra.
         """
         tensor = self.grid[place[0]][place[1]]
         d, legs, batch = len(tensor), tensor.shape[1:], len(self.factors)
@@ -145,12 +136,7 @@ def close_strip(
     """Close a strip without and with its terms, going once from left to right.
 
     Terms that begin alike share what is left of their ends, terms that end alike what is right.
-
-    Args:
-        network: the double layer.
-        terms: which rows, and what stands in them.
-        around: the boundaries above and below.
-        log_scale: taken out of the values; by default that of the largest norm.
+    `log_scale` is taken out of the values; by default that of the largest norm.
     """
     strip = network.strip(terms.first, terms.n_rows, around)
     rights = strip.right_environments()

@@ -204,19 +204,14 @@ def _sketches(row: list[tuple[Array, Array, Array]], cut: _Compression) -> list[
 def log_norm(
     tensors: Sequence[Array], shape: tuple[int, int], *, chi: int | None = None, seed: int = 0
 ) -> float:
-    """Give ln <psi|psi>.
+    """Give ln <psi|psi> of tensors (d, up, left, down, right), row by row.
 
-    Args:
-        tensors: site tensors (d, up, left, down, right), row by row.
-        shape: rows and columns of the grid.
-        chi: bond of the boundary MPOs; None for the exact norm.
-        seed: of the sketches.
+    `chi` is the bond of the boundary MPOs; None for the exact norm.  Cost: exactly N D^(2 n_cols +
+    6) operations and D^(2 n_cols + 2) numbers; with chi chi^3 D^4 + 2 d chi^2 D^6 operations a site
+    (source: `double_boundaries`).
 
     Raises:
         ValueError: the number of tensors does not fit the shape.
-
-    Cost: exactly N D^(2 n_cols + 6) operations and D^(2 n_cols + 2) numbers; with chi
-    chi^3 D^4 + 2 d chi^2 D^6 operations a site (source: `double_boundaries`).
     """
     if chi is None:
         return float(_contract_exactly(_double(grid_of(tensors, shape)))[1][0])
@@ -231,20 +226,13 @@ def log_norm(
 def log_amplitude(
     tensors: Sequence[Array], shape: tuple[int, int], configs: Array
 ) -> tuple[Array, Array]:
-    """Give psi(s) exactly.
+    """Give psi(s) exactly at configurations (B, N): phases and ln|psi|.
 
-    Args:
-        tensors: site tensors (d, up, left, down, right), row by row.
-        shape: rows and columns of the grid.
-        configs: configurations (B, N).
-
-    Returns:
-        Phases (B,) and ln|psi| (B,), 0 and -inf where psi vanishes.
+    These are 0 and -inf where psi vanishes.  Tensors are (d, up, left, down, right), row by row.
+    Cost per configuration: N D^(n_cols + 3) operations and D^(n_cols + 1) numbers.
 
     Raises:
         ValueError: the number of tensors does not fit the shape.
-
-    Cost per configuration: N D^(n_cols + 3) operations and D^(n_cols + 1) numbers.
     """
     configs = np.asarray(configs)
     layer = [

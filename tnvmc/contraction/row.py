@@ -55,10 +55,8 @@ def open_column(env: Array, top: Array | None, sites: Sequence[Array]) -> Array:
         top: (B, out, vertical, in) or None.
         sites: k arrays (B, out, down, up, in), from the upper row to the lower.
 
-    Returns:
-        (B, top_out * row_1_out * ... * row_k_out, down * bottom), or (B, carried, ...).
-
-    Cost per walker: chi^3 D^(k+1) + k chi^2 D^(k+3).
+    Gives (B, top_out * row_1_out * ... * row_k_out, down * bottom), or (B, carried, ...).  Cost per
+    walker: chi^3 D^(k+1) + k chi^2 D^(k+3).
     """
     xp = array_namespace(env)
     batch, shared = env.shape[: -len(sites) - 2], (1,) * (env.ndim - len(sites) - 3)
@@ -80,14 +78,10 @@ def open_column(env: Array, top: Array | None, sites: Sequence[Array]) -> Array:
 
 
 def close_column(x: Array, bottom: Array | None, shape: tuple[int, ...]) -> Array:
-    """Absorb the bottom into an `open_column`.
+    """Absorb the bottom (B or 1, vertical, in, out), or None, into an `open_column`.
 
-    Args:
-        x: (B, top_out * row_1_out * ..., vertical * in), as `open_column` gives it.
-        bottom: (B or 1, vertical, in, out) or None.
-        shape: of the result, (B, top, row_1, ..., row_k, bottom), or (B, carried, ...).
-
-    Cost per walker: chi^3 D^(k+1).
+    `shape` is that of the result, (B, top, row_1, ..., row_k, bottom), or (B, carried, ...).  Cost
+    per walker: chi^3 D^(k+1).
     """
     xp = array_namespace(x)
     if bottom is None:
@@ -131,13 +125,9 @@ def transfer(env: Array, top: Array | None, sites: Sequence[Array], bottom: Arra
 
 
 def edge_of(site: Array, n_rows: int = 1) -> Array:
-    """What stands beyond either end of rows, (B, 1, ..., 1).
+    """What stands beyond either end of `n_rows` rows, (B, 1, ..., 1), by their first site.
 
     Of a ring, (B, carried, 1, carried, 1): its first leg to the left is its last to the right.
-
-    Args:
-        site: the first one of the (first) row, laid out leftward.
-        n_rows: how many rows.
     """
     xp, carried = array_namespace(site), site.shape[1]
     if carried == 1:
@@ -172,11 +162,8 @@ class Strip:
     def right_environments(self) -> list[Environment]:
         """Give the environments right of each column.
 
-        Returns:
-            n_cols + 1 environments (B, top, row_1, ..., row_k, bottom): element c holds the
-            columns c, c + 1, ...
-
-        Cost per walker: n_cols times that of `transfer`.
+        They are n_cols + 1 of (B, top, row_1, ..., row_k, bottom); element c holds the columns c, c
+        + 1, ... Cost per walker: n_cols times that of `transfer`.
         """
         stack = [self.edge()]
         for column in reversed(range(self.n_cols)):
@@ -192,16 +179,10 @@ class Strip:
     def advance(
         self, left: Environment, column: int, sites: Sequence[Array], walkers: Array | None = None
     ) -> Environment:
-        """Absorb a column into a left environment.
+        """Absorb a column into a left environment (B, top, row_1, ..., row_k, bottom).
 
-        Args:
-            left: of the columns before, (B, top, row_1, ..., row_k, bottom).
-            column: which one.
-            sites: k rightward sites (B, right, down, up, left) at the present spins.
-            walkers: indices of the walkers that `left` and `sites` hold; None for all.
-
-        Returns:
-            The left environment of the next column.
+        `sites` are k rightward sites (B, right, down, up, left) at the present spins; `walkers`
+        indices of the walkers that `left` and `sites` hold, None for all.
         """
 
         def chosen(tensors: Sequence[Array]) -> Array:
@@ -219,20 +200,11 @@ class Strip:
         return _rescaled(tensor, left.log_scale, column)
 
     def site_environment(self, left: Environment, right: Environment, column: int) -> Array:
-        """Give the environment tensor of the site at `column` in a strip of one row, up to a scale.
+        """Give the strip of one row without a site, up to a scale: (B, up, left, down, right).
 
-        It is the network without the tensor of this site.
-
-        Args:
-            left: of the columns before, (B, top, row, bottom).
-            right: of the columns after, (B, top, row, bottom).
-            column: which one.
-
-        Returns:
-            (B, up, left, down, right): its sum with the site tensor in theta's leg order is the
-            closure.
-
-        Cost per walker: 2 chi^3 D^2 + chi^2 D^4.
+        Its sum with the site tensor in theta's leg order is the closure.  `left` and `right` are
+        environments (B, top, row, bottom) of the columns before and after.  Cost per walker: 2
+        chi^3 D^2 + chi^2 D^4.
         """
         xp = array_namespace(left.tensor)
         if left.tensor.ndim > 4:  # of a ring: summed over what is carried
@@ -276,16 +248,10 @@ def _rescaled(tensor: Array, log_scale: Array, column: int) -> Environment:
 
 
 def closure(left: Environment, right: Environment) -> tuple[Array, Array]:
-    """Contract a left with a right environment.
+    """Contract a left with a right environment, both (B, top, row_1, ..., row_k, bottom).
 
-    Args:
-        left: (B, top, row_1, ..., row_k, bottom).
-        right: the same legs.
-
-    Returns:
-        Phase (B,) and log modulus (B,), 0 and -inf where the closure vanishes.
-
-    Cost per walker: chi^2 D^k.
+    Gives phase (B,) and log modulus (B,), 0 and -inf where it vanishes.  Cost per walker: chi^2
+    D^k.
     """
     xp = array_namespace(left.tensor)
     batch = left.tensor.shape[0]

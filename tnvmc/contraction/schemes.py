@@ -38,9 +38,6 @@ class Scheme(Protocol):
             boundary: the rows before, with legs (B, vertical, left, right); None at the edge.
             row: the row at the spins of B walkers.
             sketch: an MPS of bond chi on the open legs of the row, for `SRC` alone.
-
-        Returns:
-            The boundary of both.
         """
 
 

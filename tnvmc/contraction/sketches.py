@@ -28,14 +28,10 @@ def sketches_of(
 ) -> dict[str, list[Sketch | None]]:
     """Give per row the sketch for absorbing it downward and upward.
 
-    Args:
-        tables: of all sites, "down" and "up": the way in which rows are absorbed.
-        shape: rows and columns.
-        scheme: that wants them.
-
-    The environment sketch of a row is the boundary of all rows beyond it with every site at a
-    random superposition of its local states, itself compressed with random sketches.  Near the
-    edge such a boundary is narrower than the rank that is wanted, so several are joined there.
+    It is the boundary of all rows beyond with every site at a random superposition of its local
+    states, itself compressed with random sketches.  Near the edge such a boundary is narrower than
+    the rank that is wanted, so several are joined there.  `tables` are "down" and "up": the way in
+    which rows are absorbed.
 
     Cost: one pass of absorption each way for one walker.
     """
@@ -98,16 +94,10 @@ def _plain(chi: int, seed: int) -> SRC:
 
 
 def random_sketch(verticals: Sequence[int], rank: int, seed: Any, like: Array) -> Sketch:
-    """Draw a Gaussian MPS, laid out as a `Sketch`.
+    """Draw a Gaussian MPS, laid out as a `Sketch`: per column an array (1, vertical, right, left).
 
-    Args:
-        verticals: sizes of its legs, by column.
-        rank: bond dimension; bonds are no wider than the legs on either side of them can fill.
-        seed: what `numpy.random.default_rng` takes.
-        like: array whose namespace and dtype it gets.
-
-    Returns:
-        Per column an array (1, vertical, right, left).
+    Bonds of `rank` are no wider than the legs on either side of them can fill.  `seed` is what
+    `numpy.random.default_rng` takes; namespace and dtype are those of `like`.
     """
     xp = array_namespace(like)
     rng = np.random.default_rng(seed)
@@ -129,17 +119,10 @@ def random_sketch(verticals: Sequence[int], rank: int, seed: Any, like: Array) -
 
 
 def joined_sketches(sketches: Sequence[Sketch], rank: int) -> Sketch:
-    """Give the direct sum of sketches on the same legs, cut to a rank.
+    """Give the direct sum of sketches on the same legs, cut to a rank; one alone as it is.
 
     The vectors on the legs right of a cut are orthonormalised, one sketch after the other, and the
     first `rank` are kept: all of the first sketches, and a part of the last one.
-
-    Args:
-        sketches: one or more of them; one alone comes back as it is.
-        rank: largest bond; none is wider than the legs on its right can fill either.
-
-    Returns:
-        Per column an array (1, vertical, right, left).
     """
     if len(sketches) == 1:
         return sketches[0]

@@ -31,10 +31,6 @@ def fixed_exchanges(operator: Operator, snapshot: Snapshot) -> dict[Patch, int]:
     is, and the ground state has it by accident at most.  A pair that is never unlike, or all of
     whose samples are, is one of +1 or -1 as well, if there are enough of them.
 
-    Args:
-        operator: the Hamiltonian, whose ratios the snapshot holds.
-        snapshot: M samples.
-
     Cost: a look at all ratios of pairs, and a commutator for each pair that is found.
     """
     configs = np.asarray(to_host(snapshot.configs))

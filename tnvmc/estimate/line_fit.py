@@ -120,9 +120,7 @@ def converging_tail(
 
     The tail begins where the variance (median of 5 steps) falls below 4 times its final value for
     good: energy against variance is a line only near the ground state.  Empty where it holds fewer
-    than 3 bins, or where the variance does not fall within it, from the first third to the last, by
-    a quarter and by 3 errors: a sample with an outlier has a low energy and a large variance, and
-    a line through such chance would mean nothing.
+    than 3 bins, or where the variance does not fall within it by a quarter and by 3 errors.
     """
     v = np.asarray(variance, dtype=np.float64)
     if v.size < FEWEST_FOR_AN_ERROR * STEPS_PER_BIN:
@@ -166,16 +164,11 @@ def change_over_last_quarter(
 def on_plateau(energies: Sequence[float], errors: Sequence[float]) -> bool:
     """Tell whether the energy falls by less than one error of its mean over these steps.
 
-    A line is fitted through the n values with weights 1 / error^2.  Its slope times n is the
-    fall over the window; sigma = 1 / sqrt(sum of weights) is the error of the weighted mean, what
-    the window knows of the energy.  With equal errors the slope times n has itself an error of
-    sqrt(12 n^2 / (n^2 - 1)) = 3.5 sigma.  So an energy at rest passes in six windows out of ten,
-    and soon stops, while one that falls by three errors of its slope (10 sigma) passes in one
-    window out of 250.  A rising energy passes: no rate of learning that makes it rise is worth
-    going on with.
-
-    Errors of zero (no noise) count as equal, and sigma as 0: the line must not fall at all.
-    Fewer than two values are no plateau.
+    A line is fitted with weights 1 / error^2; its slope times n is compared with sigma = 1 /
+    sqrt(sum of weights).  With equal errors that fall has itself an error of 3.5 sigma, so that an
+    energy at rest passes in six windows out of ten and one that falls by 10 sigma in one out of
+    250.  A rising energy passes.  Errors of zero (no noise) count as equal, and sigma as 0.  Fewer
+    than two values are no plateau.
     """
     n = len(energies)
     if n < 2:

@@ -129,16 +129,13 @@ def error_of_mean(deviations: np.ndarray) -> np.ndarray:
 
         error^2 = (sum d^2 + c max d^2) / (n (n - 1)),   c = 1 - 2 / n
 
-    For few normal values that stands for Student's t (68 % within one error are 70 % then, 95 %
-    within two 94 %, for n = 8 and more), for rare large ones for what was not seen of them: k
-    events have the error of k + 1.  c = 1 for 4 to 7 values, 2 and 3 of them get 3.7 and 1.6 times
-    the plain error, so that 91 % lie within two.  Of 32 values and more the largest counts up to
-    twice more where it has a fifth to a half of the sum of squares: the tail is heavy then.
+    For few normal values that stands for Student's t, for rare large ones for what was not seen of
+    them: k events have the error of k + 1. c = 1 for 4 to 7 values, 2 and 3 of them get 3.7 and 1.6
+    times the plain error.  Of 32 values and more the largest counts up to twice more where it has a
+    fifth to a half of the sum of squares.
 
-    Returns:
-        Errors (...), inf for one value, 0 where all are equal.
-
-    What it does not do: know of events of which none was seen.
+    Gives errors (...), inf for one value, 0 where all are equal.  It does not know of events of
+    which none was seen.
     """
     n = len(deviations)
     square = np.abs(deviations) ** 2
@@ -160,15 +157,9 @@ _BY_CHANCE = 0.01  # that walkers of well-mixed chains are taken to scatter more
 def bins_or_walkers(bins: np.ndarray, walkers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Give the error of the mean by independent bins of few chains, or by the whole chains.
 
-    Whole walkers take the place of bins where they scatter more than chance allows: bins that are
-    independent for sure leave a ratio of squares with Fisher's F distribution.
-
-    Args:
-        bins: deviations of bins from the mean (n, ...).
-        walkers: those of whole walkers (W, ...).
-
-    Returns:
-        The plain error (...), from which `tau` is made, and that of `error_of_mean` (...).
+    Whole walkers take the place of bins where they scatter more than chance allows (Fisher's F).
+    Deviations from the mean are those of bins (n, ...) and of walkers (W, ...).  Gives the plain
+    error (...), from which `tau` is made, and that of `error_of_mean` (...).
     """
     from scipy.special import fdtri
 

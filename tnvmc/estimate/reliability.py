@@ -117,13 +117,9 @@ def _long_enough(n_walkers: int, draws: float, tau: float) -> bool:
 def slowest(ratios: np.ndarray, n_draws: float, n_walkers: int) -> Diagnostic | None:
     """Judge many quantities by how far walkers disagree: the worst one, where it is too far.
 
-    The limit grows with their number: the worst of 500 is farther off by chance than one.  And a
-    tau of 2 draws is well mixed for any length: correlations are slower than the energy (TFIM 3x3
-    at h = 3: 20 % of healthy measurements of 4 draws were told), and burn-in outlasts it.
-
-    Args:
-        ratios: (T,), n_draws times the variance between over that within walkers; 2 tau.
-        n_draws, n_walkers: of the chains; halves of theirs are what the limit is made for.
+    The limit grows with their number: the worst of 500 is farther off by chance than one.  A tau of
+    2 draws counts as well mixed for any length.  `ratios` (T,) are n_draws times the variance
+    between over that within walkers, 2 tau; halves of the chains are what the limit is made for.
     """
     if not ratios.size or n_walkers < 2 or n_draws < 2:
         return None
@@ -139,20 +135,13 @@ def slowest(ratios: np.ndarray, n_draws: float, n_walkers: int) -> Diagnostic | 
 
 
 def closure_threshold(off_diagonal: float, error: float) -> float:
-    """Give the closure spread above which truncation may show in the energy; `LARGEST_SPREAD` at
-    most.
+    """Give the closure spread above which truncation may show in the energy.
 
-    Errors eta(s) of ln|psi(s)| that differ from one configuration to the next without aim add noise
-    to local energies at first order and raise the energy at second, by sum_ss' psi H psi (eta -
-    eta')^2 / 2: by about s^2 |E'| for a spread s, with the part E' of the energy that off-diagonal
-    elements of H make.  So s^2 is to stay below the error of the energy over that, s < sqrt(sigma /
-    |E'|).  Measured: Heisenberg 4x4, D = 4, enumerated, chi = 2, 3, 4: biases of 0.15, 0.04 and
-    0.25 s^2; 6x6, D = 4, chi = 4: 1.0(7) s^2; below a spread of 1e-3 the bias is first order and
-    under 4e-4 s, which no run resolves.
-
-    It is no bound: errors that go with the sign of an element, where signs differ and E' is a small
-    sum of large terms, may do more, and so may those of the weights |psi|^2 where H is diagonal.
-    The scan of chi after a run sees both.
+    It is `LARGEST_SPREAD` at most.  Errors of ln|psi(s)| that differ without aim by a spread s
+    raise the energy at second order by about s^2 |E'|, with the part E' of the energy that
+    off-diagonal elements of H make.  So s^2 is to stay below the error of the energy over that: s <
+    sqrt(sigma / |E'|).  It is no bound: errors that go with the sign of an element may do more, and
+    so may those of the weights |psi|^2 where H is diagonal.  The scan of chi after a run sees both.
     """
     threshold = math.sqrt(error / max(abs(off_diagonal), 1e-300))
     return min(max(threshold, _SPREAD_OF_ROUNDING), LARGEST_SPREAD)

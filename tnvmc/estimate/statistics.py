@@ -323,11 +323,9 @@ def _series(values: Array, n_walkers: int) -> np.ndarray:
 def estimate_samples(values: Array, weight: Array | None, info: SampleInfo) -> Estimate:
     """Estimate the mean of local values of samples, by how they were drawn.
 
-    Args:
-        values: (M,) local values, in draw-major order.
-        weight: (M,) of the snapshot, to any common factor; None for equal weights.
-        info: of the draw.  An enumeration has error 0; chains are binned (`estimate`), weights
-            counted by the jackknife (`weighted_estimate`).
+    Values (M,) are in draw-major order.  An enumeration has error 0; chains are binned
+    (`estimate`), weights (M,), to any common factor, are counted by the jackknife
+    (`weighted_estimate`); None are equal ones.
 
     Raises:
         ValueError: as these two.

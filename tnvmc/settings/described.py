@@ -184,7 +184,7 @@ def _ansatz(state: Any, init: str | None) -> Section:
         found["freeze"] = list(state.freeze)
     else:
         found["kind"] = _STATES.get(kind, kind)
-        no_keys = ("fields", "pairs", "particles", "scheme")
+        no_keys = ("fields", "particles", "scheme")
         found |= {name: value for name, value in made.items() if name not in no_keys}
         if "sharing" in made:
             found["sharing"] = state.sharing is not None

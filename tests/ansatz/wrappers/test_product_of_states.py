@@ -83,7 +83,7 @@ def pairs() -> dict[str, tuple[Any, Any]]:
     return {
         "PEPS, Jastrow": (real, Jastrow(LATTICE)),
         "PEPS, RBM": (real, rbm()),
-        "complex": (turned, Jastrow(plaquette, "distance", dtype="complex128")),
+        "complex": (turned, Jastrow(plaquette, dtype="complex128")),
         "phases": (real, cnn(LATTICE, output="complex")),
         "ring, CNN": (PeriodicMPS(ring, 2), cnn(ring)),
     }
@@ -273,7 +273,7 @@ def test_a_product_of_a_product() -> None:
     inner = ProductOfStates(ProductState(LATTICE), Jastrow(LATTICE), "first")
     configs = oracles.all_configs(6)
     for sweeps, weighed in (("first", True), ("both", False)):
-        state: Any = ProductOfStates(inner, Jastrow(LATTICE, "distance"), sweeps)
+        state: Any = ProductOfStates(inner, Jastrow(LATTICE), sweeps)
         theta = random_theta(state, 2)
         snapshot = state.measure(theta, state.start(theta, configs), {})[1]
         assert (snapshot.weight is not None) == weighed

@@ -35,29 +35,27 @@ class CNN(nnx.Module):
 
     convolution -> activation [-> pooling], once per entry of `features`; then the head (all
     positions and channels flattened, or channels summed over positions); then dense layers, each
-    with the activation; then the readout: ln psi = sum_k ln cosh(z_k) over as many units as the
-    last layer is wide, with z_k real (psi > 0) or complex (with a phase).  Groups of parameters:
-    `convolutions`, `dense`, `readout`.
+    with the activation; then the readout ln psi = sum_k ln cosh(z_k) over as many units as the last
+    layer is wide, with z_k real (psi > 0) or complex.  Groups of parameters: `convolutions`,
+    `dense`, `readout`.
 
-    The head "sum" (the default) keeps few parameters and serves any lattice; "flatten" can tell
-    positions apart, for N times the weights of the layer after it: P, and with it SR, grow.
-    With padding "periodic", stride 1, no pooling and the head "sum", psi is invariant under
-    all translations of the grid; on an open lattice such a network cannot see the edges.
+    The head "sum" (the default) keeps few parameters and serves any lattice; "flatten" tells
+    positions apart, for N times the weights of the layer after it.  With padding "periodic", stride
+    1, no pooling and the head "sum", psi is invariant under all translations of the grid; on an
+    open lattice such a network cannot see the edges.
 
     A site enters as s = 1 - 2 * digit in one channel for d = 2, as d one-hot channels for d > 2.
-    Weights start as normal numbers of variance 1 / fan-in (a signal keeps its size through the
-    layers), the readout 10 times smaller, so that psi is nearly constant at first.
+    Weights start as normal numbers of variance 1 / fan-in, the readout 10 times smaller, so that
+    psi is nearly constant at first.
 
-    Cost: B N sum_l (window * channels_l * channels_l+1).  A convolution is written as windows
-    times a matrix: XLA's own is as fast or faster forwards, but not in per-sample gradients on a
-    CPU (three layers of 8 channels on 4x4, 1024 samples, float64: 3.8 s against 0.03 s).
+    Cost: B N sum_l (window * channels_l * channels_l+1).  A convolution is written as windows times
+    a matrix, as XLA's own is slow in per-sample gradients on a CPU.
 
     Raises:
         ValueError: kernel, stride or pool that do not fit the grid that their layer sees; what
             `CNNConfig` does not know.
 
-    Source: convolutional networks as wave functions: K. Choo, T. Neupert, G. Carleo,
-    PRB 100, 125124 (2019).
+    Source: K. Choo, T. Neupert, G. Carleo, PRB 100, 125124 (2019).
     """
 
     def __init__(

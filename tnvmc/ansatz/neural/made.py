@@ -18,21 +18,18 @@ from tnvmc.lattice.lattice import Lattice
 
 @noted("made")
 class MADE(Autoregressive):
-    """Dense layers whose masks let the scores of a site see the sites before it only; `MADEConfig`.
+    """Dense layers with masks: the scores of a site see the sites before it only; `MADEConfig`.
 
     Every unit has a degree m and sees units of the layer below with a degree up to m: the input of
-    the t-th site has t, the `features` of a hidden layer are spread evenly over 0..N-2, in order,
-    and the scores of site t have t - 1.  Hidden units are h = silu(W h + b).  Sites are in the
-    order of a snake.
+    the t-th site, along a snake, has t, the `features` of a hidden layer are spread evenly over
+    0..N-2, and the scores of site t have t - 1.  Hidden units are h = silu(W h + b).
 
     psi = sqrt(prod_t p_t) exp(i sum_t phi_t), p_t = softmax of the scores and, for `output =
-    "complex"`, phi_t from as many angles beside them (`phase_of`): that shares the hidden layers,
-    where a network for the phase alone would double them.
+    "complex"`, phi_t from as many angles beside them (`phase_of`), which share the hidden layers.
 
     Start: weights of variance 1 / (inputs that the mask leaves), those of the scores 100 times
-    smaller, so that p is near uniform.  Cost per configuration, with H units a layer: N d H + H^2
-    (layers - 1) + N d H multiplications, half of them by zeros.  A draw costs the same in total: in
-    step t only units of degree t - 1 are computed, all others are known or not yet seen.
+    smaller, so that p is near uniform.  Cost per configuration, with H units a layer, to evaluate
+    or to draw: 2 N d H + H^2 (layers - 1) multiplications, half of them by zeros.
 
     Source: Germain, Gregor, Murray, Larochelle, ICML 2015 (PMLR 37, 881).
     """

@@ -33,21 +33,18 @@ from tnvmc.lattice.lattice import Lattice
 class RBM(nnx.Module):
     """ln psi(s) of a restricted Boltzmann machine: configs (B, N) -> (B,); see `RBMConfig`.
 
-    With `dtype = "float64"` psi > 0 and the result is real; with "complex128" (holomorphic in
-    the parameters) it is complex.  Parameters: `weights` W (N, H), `hidden_bias` b (H,) and
+    With `dtype = "float64"` psi > 0 and the result is real; with "complex128" (holomorphic in the
+    parameters) it is complex.  Parameters: `weights` W (N, H), `hidden_bias` b (H,) and
     `visible_bias` c or a (N,).  Cost: B N H.
 
-    All of them start as normal numbers of standard deviation `init_scale`: small enough for ln psi
-    to differ little between configurations, large enough for the hidden units to differ, which they
-    would not at zero, where every gradient with respect to W vanishes.  With 0.01 the limit on the
-    relative change of theta cuts the first fifteen steps.
+    All of them start as normal numbers of standard deviation `init_scale`: ln psi then differs
+    little between configurations, while the hidden units differ, which at zero they never would.
 
-    For d > 2 the units are the digit and s = d - 1 - 2 * digit (that is 2 Sz); a single hidden
-    layer with one weight per site then holds less than one with a weight per local state would.
-    For d = 4 a site has two units, the binary digits: of electrons whether there is an up, a down.
+    For d > 2 the units are the digit and s = d - 1 - 2 * digit (2 Sz); for d = 4 a site has two
+    units, the binary digits: of electrons whether there is an up, a down.
 
-    Does not share weights between translated hidden units: average over the symmetry group
-    (`group` of `FlaxAnsatz`) for that.
+    Weights are not shared between translated hidden units: average over the symmetry group (`group`
+    of `FlaxAnsatz`) for that.
     """
 
     def __init__(

@@ -172,12 +172,9 @@ MOST_CONFIGS = 2**18
 class Orbits:
     """One representative for every configuration, and psi(s) = sign psi(representative).
 
-    An average over |G| symmetries costs |G| evaluations per configuration, but all images of one
-    have the same psi up to characters and signs: evaluating each orbit once gives them all.  A
-    measurement of 4 x 4 spins asks for some ten thousand configurations many times over, and with
-    all 256 symmetries of the torus these are 107 orbits.
-
-    Source: as `SymmetryAverage`, which says what G and the signs are.
+    All images of a configuration have the same psi up to characters and signs, so one evaluation of
+    each orbit, instead of |G| per configuration, gives them all: with all 256 symmetries of a torus
+    of 4 x 4 spins there are 107 orbits.
     """
 
     def __init__(self, averaging: SymmetryAverage, local_dim: int, n_sites: int) -> None:

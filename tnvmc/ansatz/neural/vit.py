@@ -35,26 +35,24 @@ class ViT(nnx.Module):
     """Vision transformer: ln psi of configurations read in patches of b x b sites; see `ViTConfig`.
 
     Patches are embedded by one linear map (spins as +-1; local states of local_dim > 2 as one-hot
-    vectors), pass `layers` blocks of attention and feed-forward, each after a layer norm and with
-    a skip connection, and are summed to z, which is normed.  The output is
-    ln psi = sum_a ln cosh(b_a + w_a . z) with a = 1..width and complex w, b ("complex"; stored as
-    real and imaginary parts), or real ones ("real": psi > 0).
+    vectors), pass `layers` blocks of attention and feed-forward (4 width wide, GELU), each after a
+    layer norm and with a skip connection, and are summed to z, which is normed.  The output is ln
+    psi = sum_a ln cosh(b_a + w_a . z) with a = 1..width and complex w, b ("complex"; stored as real
+    and imaginary parts), or real ones ("real": psi > 0).
 
-    On a periodic lattice psi is invariant under translations by whole patches; positions are
-    known to the attention only.  The feed-forward layer is 4 width wide, with GELU.
+    On a periodic lattice psi is invariant under translations by whole patches; positions are known
+    to the attention only.
 
     Groups of parameters: `embedding`, `blocks`, `norm`, `head`.  Cost per configuration of n
-    patches: layers n (12 width^2 + 2 n width) multiplications with queries and keys, layers n
-    (10 width^2 + n width) without ("factored"), plus 2 width^2.
+    patches: layers n (12 width^2 + 2 n width) multiplications with queries and keys, layers n (10
+    width^2 + n width) without ("factored"), plus 2 width^2.
 
     Raises:
         ValueError: patches that do not tile the lattice; what `ViTConfig` does not know.
 
     Source: L. L. Viteritti, R. Rende, F. Becca, PRL 130, 236401 (2023); relative positions and
-    kinds of attention: R. Rende, L. L. Viteritti, arXiv:2405.18874.  The norm of z is
-    that of the authors' tutorial (NetKet, 2025), who norm the arguments of ln cosh as well; here
-    they are not.  Without it a network of width 12, averaged over all symmetries of 4 x 4 J1-J2
-    sites, stayed in poor minima.
+    kinds of attention: R. Rende, L. L. Viteritti, arXiv:2405.18874.  The norm of z is that of the
+    authors' tutorial (NetKet, 2025), who norm the arguments of ln cosh as well.
     """
 
     def __init__(
@@ -208,12 +206,11 @@ def displacements(grid: Grid, periodic: Wraps) -> tuple[np.ndarray, int]:
 
 
 def input_dependence(maps: np.ndarray) -> np.ndarray:
-    """Give for each layer the share of the attention weights that depends on the input.
+    """Give for each layer the share of the attention weights that depends on the input: (layers,).
 
     Maps of `ViT.attention_maps` (layers, B, heads, n, n) are split into their mean over the B
-    configurations and the rest; the share is |rest|^2 / |maps|^2, (layers,): 0 where all inputs
-    are met alike (always so for "factored"), below 1.  A common map hides what is uniform in it:
-    weights of a softmax never fall below 1 / n in the mean, so the share stays below 1 - 1 / n.
+    configurations and the rest; the share is |rest|^2 / |maps|^2: 0 where all inputs are met alike
+    ("factored"), and below 1 - 1 / n for a softmax, whose weights are 1 / n in the mean.
 
     Raises:
         ValueError: not five axes, or fewer than two configurations.

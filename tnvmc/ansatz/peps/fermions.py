@@ -152,10 +152,8 @@ class EvenEntries:
     def derivatives(self, slices: Sequence[Array], parities: Array, above: Array) -> list[Array]:
         """Log-derivatives (B, n) by the parameters of each site from those by its variant.
 
-        Args:
-            slices: (B, up * left * down * right) of each site.
-            parities: (B, N) of the particles on each site.
-            above: (B, N) of those above each site.
+        `slices` are (B, up * left * down * right) of each site; `parities` (B, N) those of the
+        particles on each site, `above` of those above it.
         """
         xp, found = array_namespace(parities), []
         parities, above = (xp.astype(x, xp.int64) for x in (parities, above))

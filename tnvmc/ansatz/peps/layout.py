@@ -348,13 +348,9 @@ def open_rows(layout: TensorLayout, theta: Array) -> list[Array]:
 def jacobian_of(
     layout: TensorLayout, derivatives: Sequence[Array], log_scales: Sequence[float], configs: Array
 ) -> SliceJacobian | DenseJacobian:
-    """Log-derivatives by theta from those by the tensors on the grid.
+    """Log-derivatives by theta from those (B, up, left, down, right), by place, of scaled tensors.
 
-    Args:
-        layout: of theta.
-        derivatives: (B, up, left, down, right) by place, of tensors divided by their scales.
-        log_scales: logarithms of these.
-        configs: (B, N).
+    `log_scales` are logarithms of the scales that tensors were divided by; configs are (B, N).
     """
     xp = array_namespace(configs)
     slices = [

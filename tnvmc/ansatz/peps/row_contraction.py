@@ -60,14 +60,8 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
     ) -> tuple[Walkers, SweepInfo]:
         """Propose every move once, in the order of a pass, by walkers that sample |psi|^(2 power).
 
-        Moves that fit no strip of two rows or columns come last, by full contractions.
-
-        Args:
-            theta: (P,), those that the walkers were started with.
-            walkers: B of them.
-            moves: tables by patch.
-            uniforms: (B, n_moves).
-            power: one number, or (B,).
+        Moves that fit no strip of two rows or columns come last, by full contractions.  `power` is
+        one number, or (B,).
 
         Raises:
             TypeError: walkers without boundaries, which `start` has not made.

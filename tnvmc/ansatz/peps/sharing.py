@@ -257,10 +257,9 @@ class SharedTensors:
     def _gauges(self) -> list[tuple[int, bool]]:
         """Give dimensions of bonds that turn together, and whether both ends turn by one X.
 
-        Legs that are one by sharing turn by the same X, and the legs at both ends of a bond by X
-        and its inverse.  So legs are the corners of a graph and bonds its edges, of whose connected
-        parts each has one X; with a cycle of odd length X is also its own inverse transpose.  A
-        part is found twice, by corner and sign, unless it has such a cycle.
+        Legs that are one by sharing turn by the same X, the legs at both ends of a bond by X and
+        its inverse: corners and edges of a graph, of whose connected parts each has one X. With a
+        cycle of odd length X is also its own inverse transpose; other parts are found twice.
         """
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components

@@ -51,13 +51,11 @@ def routes(
 ) -> Routes:
     """Sort patches of sites into windows of the rows, windows of the columns, and far ones.
 
-    Those that are to be `apart` are far ones.
-
-    Rows alone serve everything that fits into two of them.  Where every patch lies in one row or
-    in one column, both views take turns from D = 4 on: two more absorptions of the whole network,
-    but no strip of two rows, which costs D times as much as one (a sample of Heisenberg 10x10 at
-    D = 8, chi = 16 takes a third of the time, at D = 6, chi = 12 two thirds, at D = 4 as much).
-    Where the rows are rings there is no view of the columns.
+    Those that are to be `apart` are far ones.  Rows alone serve everything that fits into two of
+    them.  Where every patch lies in one row or in one column, both views take turns from D = 4 on:
+    two more absorptions of the whole network, but no strip of two rows, which costs D times as much
+    as one (10x10 at D = 8, chi = 16: a third of the time; at D = 4 as much).  Where the rows are
+    rings there is no view of the columns.
     """
     numbered, n_cols = [pair for pair in enumerate(patches) if pair[1] not in apart], found.shape[1]
     placed = [found.placed(patch) for _, patch in numbered]

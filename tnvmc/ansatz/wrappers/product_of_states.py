@@ -287,11 +287,9 @@ def nearly_constant(ansatz: Ansatz, theta: np.ndarray) -> np.ndarray:
     """Halve parameters (P,) until ln psi differs by `LARGEST` at most between configurations.
 
     The deviation is that over 16 configurations of one sector.  Of a network with a readout only
-    the readout is halved: the layers before it keep the features that they start with, and
-    log-derivatives with respect to the readout their size; where all weights are small, those of a
-    deep network vanish to a high order.  Else, or where this is not enough, all parameters are.
-    Parameters of a state that does not get there (tensors, or signs that are fixed) come back as
-    they are: the product starts elsewhere then.
+    that is halved, so that the layers before it keep their features; else, or where this is not
+    enough, all parameters are.  Parameters of a state that does not get there (tensors, or signs
+    that are fixed) come back as they are: the product starts elsewhere then.
     """
     configs, readout = probe_configs(ansatz), ansatz.readout
     for which in ([] if readout is None else [readout]) + [np.ones(theta.shape, dtype=bool)]:

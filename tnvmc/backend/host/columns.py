@@ -50,13 +50,10 @@ def opened(env, scratch, upper, lower, top, legs, bottom, leftward):
     """Absorb the top and the sites of a column into an environment, leaving its lower legs open.
 
     Args:
-        env: environment (top, upper row, lower row, bottom).
+        env: environment (top, upper row, lower row, bottom), whose last leg has the size `bottom`.
         scratch: two pointers, each to room for the largest intermediate.
         upper, lower: site tensors (out, down, up, in).
         top: boundary tensor (vertical, left, right).
-        legs: of the column.
-        bottom: size of that leg of the environment.
-        leftward: the direction.
 
     Returns:
         Pointer to the result (upper row, lower row, vertical, top and bottom), see `lined`.

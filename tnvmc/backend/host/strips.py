@@ -322,14 +322,9 @@ def _derivative(place, left, right, out, scratch, legs, c, carried):
 def absorb(row, chi, bonds, configs, numbers, log_scale):
     """Write the new boundary tensors (vertical, left, right) of each walker, and log scales.
 
-    Args:
-        row: a strip of one row, with a sketch (vertical, right, left) by column in place of the
-            boundary below, for all walkers.
-        chi: a bond no larger than this is not cut.
-        bonds: (n_cols + 1,) of the new boundary.
-        configs: (B, N).
-        numbers: of the new tensors, flat.
-        log_scale: (B,).
+    `row` is a strip of one row, with a sketch (vertical, right, left) by column in place of the
+    boundary below, for all walkers; a bond no larger than chi is not cut.  `bonds` are (n_cols +
+    1,) of the new boundary, `numbers` its tensors, flat.
     """
     n_walkers, own = configs.shape[0], np.arange(configs.shape[0])
     rooms, memory = room_of_lanes(row, bonds)

@@ -138,8 +138,8 @@ def repeated(before: PEPS, theta: np.ndarray, after: PEPS) -> np.ndarray:
     """Give theta (P,) of `after` with the tensors of `before`, its bulk repeated to fill `after`.
 
     On the same lattice it is the same state.  On another one the edges and the bulk are those of
-    `before`; nothing is known of how near that is to a ground state, and nothing of it is checked.
-    A rectangle may go on as a square, whose rows and columns are alike.
+    `before`; nothing is known of how near that is to a ground state.  A rectangle may go on as a
+    square, whose rows and columns are alike.
 
     Args:
         before: a PEPS that shares tensors with an edge (`Sharing.edge`).
@@ -147,10 +147,9 @@ def repeated(before: PEPS, theta: np.ndarray, after: PEPS) -> np.ndarray:
         after: a PEPS of the same D that shares tensors by the same kinds of symmetries.
 
     Raises:
-        ValueError: other D, signs or sublattices; numbers of rows or columns that do not differ by
-            twice the period or a multiple; tensors of `before` that differ where those of `after`
-            are one; bonds at other places; an edge of `after` below that of `before`; a lattice of
-            `before` so small that tensors of its bulk are no neighbours of each other.
+        ValueError: other D, signs or sublattices; sizes that do not differ by multiples of twice
+            the period; tensors of `before` that differ where those of `after` are one; bonds at
+            other places; a smaller edge; a bulk of `before` that is no neighbour of itself.
     """
     small, large = before.shared, after.shared
     if small is None or small.sharing.edge is None or large is None:

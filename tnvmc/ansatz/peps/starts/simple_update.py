@@ -113,16 +113,10 @@ def evolved(
 ) -> list[Array]:
     """Give a PEPS after a few steps of imaginary time, with bonds of size D, each of norm 1.
 
-    The steps open new bonds where the Hamiltonian asks for them, which random numbers do not.
-    Before the first one the weights are found by steps that change nothing (gates of one).
-
-    Args:
-        operator: the Hamiltonian.
-        tensors: (d, up, left, down, right), row by row.
-        D: bond dimension of the result.
-        n_steps: steps to take, the last of `TAU`; after none the state is the same in another
-            gauge.
-        bonds: those of the result; open tensors may be put into periodic ones.
+    The steps, of the last `TAU`, open new bonds where the Hamiltonian asks for them, which random
+    numbers do not.  Before the first one the weights are found by gates of one; without steps it is
+    the same state in another gauge.  Open tensors (d, up, left, down, right) may be put into
+    periodic `bonds`.
 
     Raises:
         ValueError: a bond is larger than D already; tensors that do not fit the grid.
