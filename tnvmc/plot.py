@@ -87,10 +87,7 @@ def energy(found: Measurement, ax: Axes = None, label: str = "measured") -> Axes
 def correlations(found: Any, ax: Axes = None, site: int | None = None) -> Axes:
     """Draw the size of the correlation of one site with the others against the distance.
 
-    Args:
-        found: a run or observables.
-        ax: axes to draw into.
-        site: by default the central one.
+    `found` is a run or observables; `site` by default the central one.
 
     Raises:
         ValueError: no correlations are measured, no such site, a list of bonds without coordinates.

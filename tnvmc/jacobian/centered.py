@@ -199,12 +199,8 @@ def in_own_units(a: CenteredJacobian) -> tuple[CenteredJacobian, Array | None]:
 
     In these units each part has the same mean diagonal of S, that of all of them before.  The shift
     of SR is relative to that mean, so without units it would hold back the part whose
-    log-derivatives are small: of a nearly constant RBM beside a PEPS, S of the weights is 1/250 of
-    that of the tensors.
-
-    Returns:
-        (A, None) where there are no parts side by side; with x the solution for the new A, units *
-        x is that for the old one.
+    log-derivatives are small.  With x the solution for the new A, units * x is that for the old
+    one; None where there are no parts side by side.
 
     Cost: one look at O, and a product with O^dagger.
     """

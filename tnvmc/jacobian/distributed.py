@@ -116,8 +116,8 @@ class DistributedJacobian(JacobianBase):
 def distribute(parts: list[Place], ranks: Ranks) -> DistributedJacobian | HStackJacobian:
     """Join Jacobians of samples that are on several ranks, and empty the list.
 
-    Traffic: each rank sends its samples of all units but its own, and gets those from all
-    others: 1 - 1/R of the slices of a rank, twice.  Memory: these, and one unit of all samples.
+    Traffic: each rank sends its samples of all units but its own: 1 - 1/R of the slices of a rank,
+    twice.  Memory: these, and one unit of all samples.
     """
     layouts: list[Any] = [place.about for place in parts]
     if isinstance(layouts[0], HStackLayout):

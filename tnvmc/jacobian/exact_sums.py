@@ -56,13 +56,8 @@ def total(
     """Add up vectors of which each rank has some: the result is on rank 0, the same in every bit.
 
     The quantum of an entry is 2^-50 of the largest term there, times their number, or finer.
-    Entries with a term that is not finite become NaN.
-
-    Args:
-        terms: those of this rank, each (n,).
-        n_terms: of all ranks.
-        like: an array (n,) of the type of the sum.
-        ranks: all of them call this.
+    Entries with a term that is not finite become NaN. `terms` are those of this rank, of `n_terms`
+    on all of them, each (n,) as `like`, whose type the sum has.
     """
     real = like.real.dtype
     flat = [np.ascontiguousarray(term, like.dtype).view(real) for term in terms]
@@ -101,9 +96,7 @@ def _to_one_quantum(
 def sum_on_device(products: Iterable[Any], scales: Any) -> Any:
     """Add up matrices (M, M) in double precision on another array library than NumPy.
 
-    Args:
-        products: one for each site or block.
-        scales: (M,) as of `scales`, in their namespace; None where nothing is to be rounded.
+    They are rounded by `scales` (M,), in their namespace; None where nothing is to be rounded.
     """
     if scales is None:
         return reduce(add, products)

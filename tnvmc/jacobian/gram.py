@@ -47,16 +47,13 @@ def gram_of_slices(
     groups: Sequence[int],
     scales: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Compute O O^dagger: (M, M), Hermitian in every bit, in double precision.
+    """Compute O O^dagger: (M, M), a new array, Hermitian in every bit, in double precision.
 
     Args:
         slices: per site (M, n_i), the derivatives that the spin of the sample selects.
         spins: (M, N).
         groups: how many slices that lie side by side are taken together, one or two, in order.
         scales: (M,) those of `exact_sums`, where these sites are a part of all; found when absent.
-
-    Returns:
-        The matrix, a new array.
 
     Cost: M^2 sum_i n_i / (2 d) multiplications, on `tnvmc.backend.process.threads_in_use` threads.
     Memory: the result, and a copy of two slices.

@@ -20,10 +20,7 @@ Array = Any
 class HStackJacobian(JacobianBase):
     """O = [O_1, O_2, ...] of the same samples, as of the factors of a product of states.
 
-    ln (psi_a psi_b) = ln psi_a + ln psi_b, so O_k of a product is that of the state which parameter
-    k belongs to.  Each part stays as it is: slices stay slices, and what is on several ranks stays
-    there.  O v is the sum over the parts, O^dagger u lies side by side, O O^dagger is the sum of
-    theirs.
+    Each part stays as it is: slices stay slices, and what is on several ranks stays there.
     """
 
     parts: tuple[JacobianBase, ...]

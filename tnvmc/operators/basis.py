@@ -67,11 +67,9 @@ class Basis:
     """The states of N sites with a given magnetisation (None: all), and where each one stands.
 
     With `weights` of the local states the number is the sum of these over the sites instead.
-
-    Positions come from two tables, one for the first and one for the second half of the sites:
-    position = first[head] + rank[tail]; in a sector of few states, of which the tables would be a
-    multiple, by bisection.  Memory: 8 bytes per state for the codes, 16 d^(N/2) bytes for the
-    tables.  Source: H. Q. Lin, Phys. Rev. B 42, 6561 (1990).
+    Positions come from two tables, one for each half of the sites: first[head] + rank[tail]; in a
+    sector of few states by bisection.  Memory: 8 bytes per state for the codes, 16 d^(N/2) bytes
+    for the tables.  Source: H. Q. Lin, Phys.  Rev.  B 42, 6561 (1990).
     """
 
     n_sites: int

@@ -147,13 +147,10 @@ class Strings:
         return np.asarray(np.cumsum(change, axis=2) % 2, dtype=np.float64)
 
     def signs(self, configs: Array, states: Array, sites: Patch, targets: np.ndarray) -> Array:
-        """Give +-1 (B, R) for each replacement of a patch in each configuration.
+        """Give +-1 (B, R) for each replacement of a patch in each configuration (B, N).
 
-        Args:
-            configs: (B, N).
-            states: local states of the patch (B,).
-            sites: the patch.
-            targets: its replacements (d^k, R), padded with -1.
+        `states` are local states of the patch (B,), `targets` its replacements (d^k, R), padded
+        with -1.
         """
         xp = array_namespace(configs)
         changes = self.changes(sites, targets)[:, :, :-1]

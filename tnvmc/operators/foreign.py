@@ -63,12 +63,8 @@ def is_hamiltonian(value: object) -> bool:
 def hamiltonian_of(value: Any, lattice: Lattice | None = None) -> Operator | NonHermitian:
     """Read a LocalHam1D, LocalHam2D or LocalHamGen of quimb.tensor, or a SparseOperatorBuilder.
 
-    Args:
-        value: whose sites are numbers, or (row, column).
-        lattice: where it lives; by default the chain or grid of the Hamiltonian.
-
-    Returns:
-        An `Operator`, or a `NonHermitian`; a sector with symmetry "U1" is its magnetisation.
+    Its sites are numbers, or (row, column); by default it lives on its own chain or grid.  A sector
+    with symmetry "U1" becomes the magnetisation of the operator.
 
     Raises:
         TypeError: sites with other names.

@@ -44,12 +44,10 @@ def empty(theta: Array) -> RuleState:
 
 
 def remembered(memory: float, distance: float) -> float:
-    """Give what earlier covariances count for a state that has moved so far since the last one, in
-    units of a reach.
+    """Give what earlier covariances count for a state that has moved by some reaches.
 
-    Its overlap with that one falls as 1 - distance^2 / 2, and S with it: near a random start of a
-    network S may grow by a factor of ten in as many steps, and directions that are solved with the
-    old one are as much too long.
+    Its overlap with that one falls as 1 - distance^2 / 2, and S with it: an old S makes directions
+    too long where S grows, as near a random start.
     """
     return memory * math.exp(-(distance**2))
 

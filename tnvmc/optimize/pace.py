@@ -84,9 +84,8 @@ class Paced(Rule):
     def shortened(self, state: RuleState, factor: float) -> RuleState:
         """A rate that does not grow against a limit: less by what a step adds to it, at most.
 
-        A limit relative to theta says little of the energy.  A network starts at a small theta,
-        where its first steps are a hundred times too long for it; a rate of what was taken needed
-        twenty steps to recover.
+        Early steps of a network, whose theta is small, are limited by a hundred; a rate of what was
+        taken needed twenty steps to recover.
         """
         return {**state, "rate": max(factor, math.exp(-self.gain)) * float(state["rate"])}
 

@@ -77,16 +77,14 @@ def least_squares(
 def clip_outliers(local_energy: Array, weight: Array, clip: float | None) -> tuple[Array, float]:
     """Pull local energies in to at most `clip` median absolute deviations from the median.
 
-    Near a node of psi the local energy diverges and its distribution has heavy tails: a single
-    sample can then decide the direction of a step.  Pulling such samples in biases the gradient a
-    little and removes most of its noise.  Medians are weighted; for complex values the centre is
-    the median of the real and of the imaginary parts, and the distance in the plane counts.  For
-    normally distributed values one deviation is 0.67 standard deviations, so ``clip=6`` touches
-    one sample in 20 000.  Nothing is clipped where more than half of the weight sits on one value
-    (an eigenstate, nearly).
+    Near a node of psi the local energy diverges, and a single sample can decide the direction of a
+    step.  Pulling such samples in biases the gradient a little and removes most of its noise.
+    Medians are weighted; for complex values the centre is the median of the real and of the
+    imaginary parts, and the distance in the plane counts.  For normal values ``clip=6`` touches one
+    sample in 20 000.  Nothing is clipped where more than half of the weight sits on one value.
 
-    Returns the energies (M,) in double precision, and the weight of those changed.
-    Cost: two sorts on the host.
+    Returns the energies (M,) in double precision, and the weight of those changed.  Cost: two sorts
+    on the host.
     """
     xp = array_namespace(local_energy)
     energy = xp.astype(local_energy, double_of(xp, local_energy))
@@ -288,9 +286,8 @@ def _of_triangle(matrix: Covariance, shift: float) -> Factorised:
 def _refined(matrix: Covariance, rhs: np.ndarray, shift: float) -> tuple[Array, SolveInfo] | None:
     """Solve by a factor in single precision; None where the residual does not become small.
 
-    The residual tells whether the factor is good, not its pivots: a bound from these would refuse
-    most averages of S, whose condition is 1e4, where the residual falls by a factor of ten and more
-    each time.
+    The residual tells whether the factor is good; a bound from its pivots would refuse most
+    averages of S, where the residual falls by a factor of ten and more each time.
     """
     pivots, solve = _of_triangle(matrix, shift)
     if pivots is None:

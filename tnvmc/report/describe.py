@@ -77,14 +77,9 @@ def sector_text(held: Json) -> str:
 def facts(run: Run, counted: Json | None = None) -> dict[str, str]:
     """Write the settings of a run in words; what they say nothing about is absent.
 
-    `counted` is "sharing" of a result, for a run that has none yet.
-
-    Returns:
-        "model" ("j1j2, J1 = 1, J2 = 0.5"), "lattice" ("square, 6 x 6 sites, open"), "state" ("peps,
-        D = 4, float64"), "network" ("heads = 4, layers = 2"), "contraction" ("src, chi = 8
-        (measured at 16)"), "sampling" (what is out of the ordinary in it), "sector" ("2 Sz = 0"),
-        "orthogonal" ("to runs/ground: squared overlap 0.0010(13)") and "optimizer" ("sr, learning
-        rate 0.1, 256 samples a step").
+    `counted` is "sharing" of a result, for a run that has none yet.  Keys: "model" ("j1j2, J1 = 1,
+    J2 = 0.5"), "lattice", "state" ("peps, D = 4, float64"), "network", "contraction", "sampling"
+    (what is out of the ordinary in it), "sector", "orthogonal" and "optimizer".
     """
     ansatz, optimizer, sampler = map(run.section, ("ansatz", "optimizer", "sampler"))
     result, kind = run.result or {}, ansatz.get("kind")

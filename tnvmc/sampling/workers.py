@@ -38,12 +38,10 @@ def split(n: int, size: int) -> list[range]:
 def chunks(n: int, ansatz: Ansatz, xp: Any = np, size: int | None = None) -> list[range]:
     """Chunks of n walkers, of at most `size`; the same for any number of workers.
 
-    Without a size: on the host what the ansatz wants, but at most half of the walkers, so that
-    two workers have work, unless it has threads of its own; on a GPU as many as fit into its free
-    memory, in 1, 2, 4, ... equal chunks, so that a little more or less of it changes nothing.
-    Where the numbers of a walker do not depend on its chunk (`Execution.apart`), chunks are of
-    about equal size and as many for each of two workers on each rank; else they are those of one
-    process.
+    Without a size: on the host what the ansatz wants, but at most half of the walkers, so that two
+    workers have work, unless it has threads of its own; on a GPU as many as fit into its free
+    memory, in 1, 2, 4, ... equal chunks.  Where the numbers of a walker do not depend on its chunk
+    (`Execution.apart`), there are as many for each of two workers on each rank.
     """
     wanted, n_ranks = ansatz.execution, in_use().size
     if size is not None:

@@ -239,11 +239,10 @@ INDEPENDENT = 0.5
 def seconds_per_effective_sample(run: Run, settings: Settings) -> float | None:
     """Give the median over the steps of what a sample costs that is worth an independent one.
 
-    A step of M samples has M / (2 tau) of them.  tau is the larger of the step's own, which cannot
-    exceed half its draws per walker, and that of the final measurement; at least 1/2.  The bias of
-    chains that have not come to equilibrium is not in it.  Samples with weights are worth less by
-    their share of effective ones: that of the step, for direct draws that of the final measurement.
-    None under enumeration, or where no tau is known.
+    A step of M samples has M / (2 tau) of them, with the larger tau of the step's own and that of
+    the final measurement, at least 1/2.  Samples with weights are worth less by their share of
+    effective ones: that of the step, for direct draws that of the final measurement.  None under
+    enumeration, or where no tau is known.
     """
     n = samples_per_step(settings.sampler)
     if not n or run.result is None:

@@ -53,8 +53,7 @@ def judged(
 ) -> tuple[SectorRow, ...]:
     """Give rows with gaps above the first sector, and with warnings of levels that cannot be right.
 
-    `numbers` are the quantum numbers of the sectors; `rotations` is whether the Hamiltonian has all
-    rotations of the spins.
+    `rotations` is whether the Hamiltonian has all rotations of the spins.
     """
     if rows and rows[0].name == first:
         rows = [rows[0], *(_above(rows[0], row) for row in rows[1:])]

@@ -184,13 +184,9 @@ def measured_observables(
 ) -> tuple[dict[str, Any], dict[str, Blocks]]:
     """Draw samples, and give what observables.json says of them, and the samples by name.
 
-    Args:
-        method: of the energy and of all that is cheap.
-        point: what is measured.
-        observables: what is asked for.
-        pair_samples: of S.S of all pairs: 0 for none; None: `PAIR_SAMPLES` / N at most.
-        scheme: by which those are contracted; None: as all else.
-        reasons: why another point than the last is measured.
+    `method` is that of the energy and of all that is cheap.  S.S of all pairs takes `pair_samples`,
+    0 for none, None for `PAIR_SAMPLES` / N at most, by another scheme than all else where one is
+    given.  `reasons` say why another point than the last is measured.
     """
     progress.begin("observables")
     every = collect(method, point, observables.every_sample(), streams.OBSERVABLES)

@@ -67,16 +67,11 @@ def described(
 
     Where settings make the same VMC it is what ``tnvmc run`` would have written.  Else it has a
     section [python], whose key `own` names the parts that settings do not describe (out of
-    "lattice", "hamiltonian", "ansatz", "sampler", "optimizer", "learning_rate", "moves",
-    "configs", "orthogonal_to"), and the other sections say what can be said.
+    "lattice", "hamiltonian", "ansatz", "sampler", "optimizer", "learning_rate", "moves", "configs",
+    "orthogonal_to"), and the other sections say what can be said.
 
-    Args:
-        vmc: the run.
-        out: the folder.
-        steps: made and still to be made.
-        init: file of the parameters to start from, where they were given.
-        measure: the section [measure]; None: that of `before`.
-        before: what the file says of a run that goes on.
+    `steps` are made and still to be made; `init` is the file of given parameters; `measure` is the
+    section [measure], None that of `before`, what the file says of a run that goes on.
     """
     before = before or {}
     content = _sections(vmc, out, steps, init)

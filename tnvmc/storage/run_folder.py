@@ -126,11 +126,8 @@ class RunFolder:
     ) -> RunFolder:
         """Open the folder of a run that goes on with `next_step`; later history is cut off.
 
-        Args:
-            path: of the folder.
-            next_step: without it the whole history stays.
-            checkpoint: what the checkpoint that was read says of itself, if there is one.
-            own_settings: the run goes on by its config.toml, which must then belong to it.
+        Without `next_step` the whole history stays.  `checkpoint` is what the checkpoint that was
+        read says of itself; with `own_settings` config.toml must belong to it.
 
         Raises:
             FolderError: no run there, another process is writing it or has gone on with it, a line

@@ -134,14 +134,11 @@ def scan_chi(
 ) -> ChiScan:
     """Measure the configurations of a measurement again at other chi; see `trust.chi_scan`.
 
-    Args:
-        measured: samples of an ansatz at its own chi, which is one point of the scan.
-        chis: the other points.
-        threads: workers.
-        one_in: one in so many draws is taken; by default 4, or fewer to have 512 samples.
+    The chi of `measured` is one point of the scan, `chis` are the others.  One in so many draws is
+    taken; by default 4, or fewer to have 512 samples.
 
-    Cost: one `start` and one measurement per sample taken and chi, no sweep.  With the defaults
-    of a run (chi and 1.5 chi below a measurement at 2 chi) about a tenth of that measurement.
+    Cost: one `start` and one measurement per sample taken and chi, no sweep; with the defaults of a
+    run about a tenth of the measurement.
     """
     started = perf_counter()
     seen, problem = measured.observation, measured.problem
@@ -229,17 +226,16 @@ def chi_points(
 ) -> tuple[ChiPoint, ...]:
     """Compare energies at several chi on the same M configurations, smallest chi first.
 
-    Configurations drawn from |psi_0|^2 stand for |psi_chi|^2 with weights
-    w = |psi_chi|^2 / |psi_0|^2, which are self-normalised: E = sum w e / sum w.  What the
-    configurations share cancels in a difference, so its error is that of
-    w (e - E) / <w> at one chi minus the same at the other, by binning; the bias of order 1/M
+    Configurations drawn from |psi_0|^2 stand for |psi_chi|^2 with weights w = |psi_chi|^2 /
+    |psi_0|^2: E = sum w e / sum w.  What they share cancels in a difference, so its error is that
+    of w (e - E) / <w> at one chi minus the same at the other, by binning; the bias of order 1/M
     times the variance of w stays.
 
     Args:
         measured: chi -> local energies and amplitudes at that chi, samples in draw-major order.
         n_walkers: walkers that the samples come from.
-        log_base: -2 ln|psi_0| of the draws, (M,).  None: the configurations are an
-            enumeration, weights are |psi_chi|^2 and all errors 0.
+        log_base: -2 ln|psi_0| of the draws, (M,); None for an enumeration, whose weights are
+            |psi_chi|^2, without errors.
     """
     exact = log_base is None
     base = 0.0 if log_base is None else _host(log_base)

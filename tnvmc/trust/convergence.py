@@ -26,16 +26,11 @@ def convergence(
     """Put together result.json["convergence"], for strict JSON.
 
     "variance" extrapolates the energy to zero variance, E = E0 + a Var, through the ends of the
-    stages (those with a chi and D of their own, two at least), else through the tail of the
-    optimisation where it is a line (`steps.zero_variance`).  It is an estimate and no bound; its
-    error is that without the point farthest from the end, and what that point moves.
-    "bond_dimension" goes linearly to 1/D = 0 through the last stage of each D.
-
-    Args:
-        result: the rest of result.json.
-        history: the lines of history.jsonl.
-        chi: energies at several chi, smallest first, as they stand in a result.json.
-        double_layer: energies of the double layer, as `DoubleLayerScan.as_dict` gives them.
+    stages (two at least), else through the tail of the optimisation where it is a line
+    (`steps.zero_variance`).  It is an estimate and no bound; its error is that without the point
+    farthest from the end, and what that point moves. "bond_dimension" goes linearly to 1/D = 0
+    through the last stage of each D. Energies at several `chi` come smallest first; `double_layer`
+    is as of `DoubleLayerScan.as_dict`.
     """
     found: dict[str, Any] = finite_or_none(
         {

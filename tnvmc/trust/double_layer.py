@@ -131,11 +131,7 @@ def scan_double_layer(measured: Measured, when: When = None) -> DoubleLayerScan 
     """Contract the double layer of what was measured, at growing chi.
 
     It begins at chi = D^2 / 2 and doubles it until the energy moves by less than a tenth of the
-    sampled error, or no bond is cut.
-
-    Args:
-        measured: a measurement of a PEPS.
-        when: whether to do it at all, and at which chi.
+    sampled error, or no bond is cut; `when` says whether to do it at all, and at which chi.
 
     Raises:
         ValueError: it was asked for and cannot be done; a chi below 1.

@@ -166,17 +166,11 @@ def of_level(
     *,
     final: bool = True,
 ) -> Iterator[Diagnostic]:
-    """Compare an energy and its error with the level that it stands for, and with other sectors.
+    """Compare an energy and its error (totals) with the level of its place, and with other sectors.
 
     Codes: below_reference; above_reference, since few steps, a small bond dimension or a metastable
-    state leave a good variance and a curve that looks flat; those of `elsewhere`.
-
-    Args:
-        energy: total, with its error.
-        place: which level it stands for.
-        most: largest sector that is diagonalised.
-        known: the energy of the level, where it has been looked up.
-        final: whether an energy far above it is told, as it is not of steps and of early stages.
+    state leave a good variance and a curve that looks flat (told of `final` ones); those of
+    `elsewhere`.  Sectors of `most` states are diagonalised where the level is not `known`.
     """
     if known is None and final:
         known = place.level(most)

@@ -35,13 +35,8 @@ _NAMED = 3  # steps of a diagnostic that are named one by one
 def diagnose(result: Json, history: Sequence[Json], found: Json) -> list[Diagnostic]:
     """Judge chi, steps, samples and D, then give what makes the result less trustworthy.
 
-    The measured energy was judged when it was measured (`energies.judged`).
-
-    Args:
-        result: content of result.json.
-        history: lines of history.jsonl.
-        found: "chi", "double_layer", "variance" and "bond_dimension" of
-            result.json["convergence"].
+    The measured energy was judged when it was measured (`energies.judged`).  `found` is
+    result.json["convergence"], with "chi", "double_layer", "variance" and "bond_dimension".
     """
     if result["energy"] is None:
         return [*_exploded(result, history), *unstable(history)]
@@ -336,17 +331,10 @@ def _scanned(result: Json, points: Sequence[Json]) -> Iterator[Diagnostic]:
 
 
 def agreement(double_layer: Json, energy: float, error: float | None, n_sites: int) -> Diagnostic:
-    """Tell whether a sampled energy and that of the double layer agree.
+    """Tell whether a sampled energy (total) and that of a `DoubleLayerScan.as_dict` agree.
 
-    Args:
-        double_layer: `DoubleLayerScan.as_dict`.
-        energy: sampled (total).
-        error: of it; 0 or None where nothing was drawn.
-        n_sites: of the lattice.
-
-    Returns:
-        double_layer_agrees, double_layer_disagrees, double_layer_undecided where truncation is
-        larger than the sampled error or not known, or double_layer_left_out.
+    Gives double_layer_agrees, double_layer_disagrees, double_layer_undecided where truncation is
+    larger than the sampled error or not known, or double_layer_left_out.
     """
     if double_layer["left_out"] is not None:
         return Diagnostic("double_layer_left_out", "open", double_layer["left_out"])

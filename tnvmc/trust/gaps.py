@@ -128,12 +128,11 @@ def smallest_gap(above: MeasuredEnergy, below: MeasuredEnergy) -> float:
 
 
 def residual_energy(measured: MeasuredEnergy) -> float:
-    """Estimate how far an energy lies above that of the eigenstate, within a factor of two: `SLOPE`
-    V |E - E_inf|.
+    """Estimate how far an energy lies above the eigenstate's, within a factor of two.
 
-    V = N Var / (E - E_inf)^2 is the V-score, to which relative errors of variational energies are
-    nearly proportional (Wu et al., Science 386, 296 (2024)).  E_inf follows from V and the
-    variance.  NaN where one of them is not finite.
+    It is `SLOPE` V |E - E_inf| with the V-score V = N Var / (E - E_inf)^2, to which relative errors
+    of variational energies are nearly proportional (Wu et al., Science 386, 296 (2024)).  NaN where
+    V or the variance is not finite.
     """
     return SLOPE * math.sqrt(measured.n_sites * measured.variance * measured.v_score)
 

@@ -127,11 +127,8 @@ def lowest_energy(
 ) -> KnownEnergy | None:
     """Give the exact or QMC ground-state energy of a sector; None where it is not known.
 
-    Args:
-        operator: the Hamiltonian.
-        sector: twice the total Sz; None for the full space.
-        most: largest sector that is diagonalised.
-        group: whose characters the state is to have; None: any.
+    `sector` is twice the total Sz, None for the full space; one of `most` states is diagonalised; a
+    `group` says which characters the state is to have.
     """
     if group is not None:
         return _of_characters(operator, sector, most, group)
@@ -201,12 +198,9 @@ def _remembered(key: tuple[Any, ...], diagonalise: Callable[[], Any]) -> Any:
 def excited_level(lower: Sequence[LowerState], most: int) -> KnownEnergy | None:
     """Give the exact energy of the lowest state beside the lower ones; None where it is not known.
 
-    It is known where the lower states, by their energies, are the lowest levels of the sector, each
-    once. A sum over symmetries has levels of its own, of which nothing is known here.
-
-    Args:
-        lower: all of one problem.
-        most: largest sector that is diagonalised.
+    It is known where the lower states, all of one problem, are by their energies the lowest levels
+    of the sector, each once, and no sums over symmetries.  Sectors of `most` states are
+    diagonalised.
 
     Cost: that of as many levels, once for each operator, and `LowerState.energy`.
     """
@@ -246,18 +240,12 @@ def of_excited(
     """Judge whether a state is orthogonal to lower ones, and its energy that of the next level.
 
     Codes: not_orthogonal, a squared overlap that is above `OVERLAP`, or lowers the energy by more
-    than its error, by two errors of its own: the energy is mixed with that of the lower state by as
-    much, and no upper bound of an excited level; overlap_unknown, an error of the overlap as large;
-    kept_not_lowest, a lower state that is not, by its energy, the level that its place among them
-    stands for: the lowest state orthogonal to all is then another one than the next level, and
-    nothing is compared; below_level, an energy below the exact level: a lower state is not the
-    exact one.
+    than its error, by two errors of its own: the energy is no upper bound of an excited level;
+    overlap_unknown, an error of the overlap as large; kept_not_lowest, a lower state that is not,
+    by its energy, the level that its place among them stands for: nothing is compared; below_level,
+    an energy below the exact level: a lower state is not the exact one.
 
-    Args:
-        energy: total, and its error.
-        lower: states.
-        overlaps: with them.
-        most: largest sector that is diagonalised.
+    `energy` is the total and its error; sectors of `most` states are diagonalised.
     """
     mean, error = energy
     orthogonal = True
@@ -300,11 +288,8 @@ def elsewhere(
     that is known); sector_not_compared, where not all sectors are small enough, and nothing maps M
     on -M (as in a field), or a cluster (`_of_cluster`) is lower in another sector.
 
-    Args:
-        energy: total, and its error.
-        operator: the Hamiltonian.
-        sector: twice the total Sz of the samples; None where it is not conserved.
-        most: largest sector that is diagonalised, once for each operator, and a fourth of all.
+    `energy` is the total and its error, `sector` twice the total Sz of the samples; sectors of
+    `most` states are diagonalised, once for each operator, and a fourth of all.
     """
     n_sites, d = operator.n_sites, operator.local_dim
     chosen = operator.magnetisation is not None  # by a Hilbert space

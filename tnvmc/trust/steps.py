@@ -70,10 +70,10 @@ def points_of_steps(history: Sequence[Json]) -> list[dict[str, Any]]:
 def zero_variance(history: Sequence[Json]) -> Line | None:
     """Fit E = E0 + a variance (totals) through the steps; None where that means nothing.
 
-    The intercept E0 is an estimate of the energy of the ground state and no bound.  Energies that
-    come to rest above it are held there by D, by the noise of the steps, or by a minimum of their
-    own.  There is no line through too few steps, where the variance falls by too little in the last
-    ones, where the energy does not fall with it beyond the noise, and where the points are bent.
+    E0 is an estimate of the energy of the ground state and no bound: energies may come to rest
+    above it.  There is no line through too few steps, where the variance falls by too little in the
+    last ones, where the energy does not fall with it beyond the noise, and where the points are
+    bent.
     """
     points = points_of_steps(history)
     if len({point["variance"] for point in points}) < FEWEST_FOR_AN_ERROR:

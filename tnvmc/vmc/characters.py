@@ -36,16 +36,10 @@ _WALKERS = 64
 def symmetrised(
     problem: Problem, point: Point, names: Iterable[str], threads: int | None = None
 ) -> Symmetrised:
-    """Give the state summed over "spin" inversion, the "point" group of the lattice, or
-    "translation"s.
+    """Give the state summed over "spin" inversion, the "point" group, or "translation"s.
 
-    Args:
-        problem: its ansatz is the state.
-        point: theta (P,) where signs are measured, and walkers (W, N) to start from for that.
-        names: of the symmetries, whose signs are those of <psi|g|psi>.
-        threads: workers; the result does not depend on it.
-
-    Cost: 256 samples and |G| amplitudes for each.
+    Their signs are those of <psi|g|psi> at the point, from whose walkers (W, N) chains start; the
+    result does not depend on `threads`.  Cost: 256 samples and |G| amplitudes for each.
 
     Raises:
         NotSymmetric: the Hamiltonian lacks a symmetry; the magnetisation is not 0 and spins are to

@@ -47,13 +47,11 @@ halved."""
 class GrowingSamples:
     """A number of samples that is doubled as noise comes to dominate the steps.
 
-    Samples that are more than the gradient needs make steps expensive, samples that are fewer make
-    them follow noise (Byrd, Chin, Nocedal, Wu, Math. Program. 134, 127 (2012)).  What shows noise
-    is the correlation of new local energies with the last direction (`optimize.pace`): where noise
-    dominates it is negative, and the rate falls with it; twice as many samples do for the noise
-    what half of the rate does, and keep the length of the steps.  The sum over steps is one of
-    Page, Biometrika 41, 100 (1954): what speaks for a longer step takes from it, and it never falls
-    below 0.
+    What shows noise (Byrd, Chin, Nocedal, Wu, Math.  Program. 134, 127 (2012)) is the correlation
+    of new local energies with the last direction (`optimize.pace`): where noise dominates it is
+    negative, and the rate falls with it; twice as many samples do for the noise what half of the
+    rate does, and keep the length of the steps.  The sum over steps is one of Page, Biometrika 41,
+    100 (1954): what speaks for a longer step takes from it, and it never falls below 0.
     """
 
     name: ClassVar[str] = "samples"
@@ -112,11 +110,9 @@ about the time of the odd one below it."""
 class GrowingChi:
     """A boundary bond dimension that grows as truncation comes to be felt in the steps.
 
-    An optimisation begins far from the ground state, where local energies scatter much, with a
-    state that few boundary states describe.  Errors of ln psi of a size s, which the closure spread
-    measures, raise the energy by about s^2 of its off-diagonal part (`closure_threshold`).  While
-    that is less than what the samples of a step resolve, a larger chi makes a step slower and no
-    better.
+    Errors of ln psi of a size s, which the closure spread measures, raise the energy by about s^2
+    of its off-diagonal part (`closure_threshold`).  While that is less than what the samples of a
+    step resolve, a larger chi makes a step slower and no better.
     """
 
     name: ClassVar[str] = "chi"

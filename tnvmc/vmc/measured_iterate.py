@@ -52,16 +52,16 @@ chance in one run of six, and after some tens of steps the mean is mostly the wo
 def measured_iterate(method: Method, state: State) -> tuple[Iterate, Diagnostics]:
     """Give the point whose parameters are to be measured, and why it is not the last one.
 
-    The last update is judged as the next step would judge it: by the same draw and the same guard.
-    Where that step would undo it, the point before it is taken (measured_before_last_update). With
-    a learning rate that follows the steps the same samples, with other weights, give the energy of
-    the mean of the iterates.  It is taken where that is more than two errors of the difference
-    lower (measured_mean, docs/decisions/034-mean-or-last.md), and so are the first parameters
-    (measured_first: the steps have led nowhere).  None of these samples is measured afterwards.
+    The last update is judged as the next step would judge it, by the same draw and the same guard;
+    where that step would undo it, the point before it is taken (measured_before_last_update).  With
+    a learning rate that follows the steps the mean of the iterates, by the same samples with other
+    weights, is taken where it is lower by two errors of the difference (measured_mean,
+    docs/decisions/034-mean-or-last.md), and so are the first parameters (measured_first).  None of
+    these samples is measured afterwards.
 
     Cost: a draw of a step without log-derivatives, and from `FEWEST` steps on a measurement of its
-    samples without a sweep and sweeps of a part of the walkers: the time of two steps.  A draw more
-    for each energy that this does not settle.
+    samples and sweeps of a part of the walkers: the time of two steps.  A draw more for each energy
+    that this does not settle.
     """
     method = controlled(method, state)
     point, seen, reasons = _judged(method, state)

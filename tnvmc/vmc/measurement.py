@@ -74,12 +74,9 @@ class MeasurementPlan:
             raise ValueError(f"measure: sampler must be a sampler, got {shortly(self.sampler)}")
 
     def applied(self, method: Method, point: Point, step: int) -> Method:
-        """The method with the sampler and the ansatz of the measurement.
+        """The method with the sampler and the ansatz of the measurement, after some steps.
 
-        Args:
-            method: of the optimisation.
-            point: what is measured, where signs under the symmetries are found.
-            step: number of steps that walkers have moved with.
+        Signs under the symmetries are found at the point that is measured.
 
         Raises:
             NotSymmetric: the Hamiltonian or the state lacks a symmetry.
@@ -186,9 +183,8 @@ def independent(problem: Problem, sector: int | None) -> int | None:
     """Count the parameters that change the state in a sector (twice the total Sz; None: no sector).
 
     One direction more leads nowhere for each total that is fixed: a factor on a local state, at all
-    sites. The state has no more of them than the sector has configurations, less one for its norm.
-    The rank of the covariance S at a generic theta, and seldom below that: 14 instead of 15 for a
-    PEPS of 2x2 sites with D = 2.  None for an ansatz that does not know its null directions.
+    sites.  The state has no more of them than the sector has configurations, less one for its norm.
+    The rank of S at a generic theta, and seldom below; None for an ansatz that does not know it.
     """
     ansatz, operator = problem.ansatz, problem.operator
     if ansatz.n_null is None:

@@ -124,10 +124,9 @@ def widened(
 ) -> tuple[Estimate, float | None]:
     """Widen the error of an energy by what neighbours of few configurations add to it.
 
-    Only where less than `LEAST_CHANGED` of the draws differ from the one before; elsewhere
-    nothing is done, since samples that are all different speak for those that are not seen.  The
-    error becomes |E' - E| times 1.1 where that is larger, E' = `energy_with_neighbours`.  The mean
-    stays that of the samples.
+    Only where less than `LEAST_CHANGED` of the draws differ from the one before: samples that are
+    all different speak for those that are not seen.  The error becomes 1.1 |E' - E| where that is
+    larger, E' = `energy_with_neighbours`.  The mean stays that of the samples.
 
     Args:
         energy: of samples at `theta`.
@@ -137,8 +136,7 @@ def widened(
     Returns:
         The estimate, and (E' - E) / error before, 0 where E' is E; None where nothing was done.
 
-    Cost: that of measuring what was drawn, each configuration once, and at most as many neighbours
-    as there are samples.
+    Cost: measuring what was drawn, each once, and as many neighbours as samples at most.
     """
     if changed is None or changed >= LEAST_CHANGED or not math.isfinite(energy.mean):
         return energy, None
@@ -149,8 +147,7 @@ def widened(
 def with_distance(energy: Estimate, both: float) -> tuple[Estimate, float]:
     """Widen the error of an energy by its distance from that with neighbours; see `widened`.
 
-    Returns:
-        The estimate, and the distance in units of the error that it had.
+    Also gives the distance in units of the error that it had.
     """
     distance = abs(both - energy.mean)
     if distance <= _ROUNDING * max(1.0, abs(energy.mean)):
@@ -164,16 +161,10 @@ def energy_with_neighbours(
 ) -> float:
     """Give the energy of some configurations and of those that H leads to from them.
 
-    E' = sum |psi|^2 E_loc / sum |psi|^2, each configuration once.  How often a configuration was
-    drawn does not count, so E' has no noise but for which configurations it knows; it is no better
-    than the mean where they are a small part of the weight.
-
-    Args:
-        problem: operator and ansatz as they were sampled.
-        theta: (P,)
-        configs: samples (M, N), on the host.
-        most: neighbours that are measured, the heaviest ones.
-        threads: workers; the result does not depend on it.
+    E' = sum |psi|^2 E_loc / sum |psi|^2, each configuration once, so that E' has no noise but for
+    which configurations it knows; it is no better than the mean where they are a small part of the
+    weight.  `configs` are samples (M, N), on the host; at `most` so many neighbours are measured,
+    the heaviest ones.
     """
     operator, xp = problem.operator, array_namespace(theta)
     measure = partial(

@@ -45,10 +45,9 @@ def lattice(run: Run) -> Any:
 def draw_lattice(axes: Any, run: Run, unit: float | None = None) -> None:
     """Draw bond energies and a field on the sites into axes, with their colour bars beside these.
 
-    What is not `clear` of 0 is white (a site) or dashed (a bond), and colours span many
-    errors, so that noise is not taken for order.  Bonds of a grid that are longer than a diagonal
-    are not drawn (on a chain: longer than two sites), and counted below the picture; those around a
-    periodic boundary are stubs.  `unit` is the distance of two sites in points, which sizes go by.
+    What is not `clear` of 0 is white (a site) or dashed (a bond), and colours span many errors, so
+    that noise is not taken for order.  Long bonds of a grid are counted below the picture; those
+    around a periodic boundary are stubs.  `unit` is the distance of two sites in points.
     """
     observables = _require_bonds(run)
     places = places_of(run)
