@@ -15,7 +15,7 @@ from tnvmc.backend.arguments import is_whole, whole
 from tnvmc.lattice.permutations import SymmetryGroup
 from tnvmc.operators.assembly import Blocks, splits, spread
 from tnvmc.operators.basis import CODE_BITS, Basis, count_elements, smallest_magnetisation
-from tnvmc.operators.fermions import NO_PARTICLES, sector_text
+from tnvmc.operators.fermions import NO_PARTICLES, Strings, sector_text
 from tnvmc.operators.foreign import as_operator
 from tnvmc.operators.properties import energy_bound, particles_of, rotation_invariant
 from tnvmc.operators.symmetry import other_sectors
@@ -167,7 +167,7 @@ def symmetric_levels(
     from scipy.sparse.linalg import aslinearoperator
 
     states = operator.states(magnetisation)
-    symmetric = _symmetric_states(states, group)
+    symmetric = _symmetric_states(states, group, operator.strings)
     if not symmetric.shape[1]:
         where = "the full space" if magnetisation is None else f"2 Sz = {magnetisation}"
         raise ValueError(f"symmetric_levels: no state of {where} has these characters")
@@ -179,8 +179,11 @@ def symmetric_levels(
     return np.array([level.energy for level in found])
 
 
-def _symmetric_states(states: Basis, group: SymmetryGroup) -> Any:
-    """Orthonormal states sum_g chi(g) |g s>, one for each orbit that has any: sparse (n, K)."""
+def _symmetric_states(states: Basis, group: SymmetryGroup, strings: Strings | None) -> Any:
+    """Orthonormal states sum_g chi(g) |g s>, one for each orbit that has any: sparse (n, K).
+
+    Of fermions each has the sign of its new order.
+    """
     from scipy.sparse import coo_matrix, diags
 
     configs = states.configs(states.codes)
@@ -191,6 +194,9 @@ def _symmetric_states(states: Basis, group: SymmetryGroup) -> Any:
     rows = np.concatenate(list(_images(states, configs[members], group)))
     columns = np.tile(np.arange(len(members)), len(group))
     signs = np.repeat([float(g.character) for g in group.elements], len(members))
+    if strings is not None:
+        moved = [strings.of_image(configs[members], g.places) for g in group.elements]
+        signs = signs * np.concatenate(moved)
     sums = coo_matrix((signs, (rows, columns)), (states.dimension, len(members))).tocsc()
     lengths = np.sqrt(np.asarray(sums.multiply(sums).sum(axis=0)).ravel())
     alive = np.flatnonzero(lengths > 0.5)  # whole numbers: what characters cancel is exactly 0

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tnvmc.backend.arguments import whole
-from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.operators.spin import digits_of
 
 if TYPE_CHECKING:
@@ -160,11 +160,57 @@ class Strings:
             between[list(self.order[ranks[j] + 1 : ranks[j + 1]]), j] = 1
         if not (changes.any(axis=(0, 1)) & between.any(axis=0)).any():
             return xp.ones((configs.shape[0], targets.shape[1]), dtype=xp.float64)
-        odd = to_namespace(np.array(self.fermions.odd, dtype=np.float64), xp)
-        flat = xp.astype(xp.reshape(configs, (-1,)), xp.int64)
-        counts = xp.reshape(xp.take(odd, flat), configs.shape) @ to_namespace(between, xp)
+        counts = self._odd(configs) @ to_namespace(between, xp)
         chosen = xp.take(to_namespace(changes, xp), states, axis=0)
         return 1.0 - 2.0 * (xp.sum(chosen * counts[:, None, :], axis=2) % 2.0)
+
+    def of_image(self, configs: Array, places: Sequence[int]) -> Array:
+        """Give +-1 (B,), by which fermions of (B, N) that move to `places` come in another order.
+
+        With (g s) the configuration where they are then, U_g: psi(s) -> sign(s) psi(g s) is the
+        rearrangement c_i -> c_places[i], and keeps what H is made of.
+        """
+        odd = self._odd(configs)
+        crossed = to_namespace(self._crossed(places), array_namespace(configs))
+        return 1.0 - 2.0 * (array_namespace(odd).sum((odd @ crossed) * odd, axis=1) % 2.0)
+
+    def changes_of_image(
+        self, configs: Array, states: Array, places: Sequence[int], sites: Patch, targets: Array
+    ) -> Array:
+        """Give what `of_image` is multiplied by for each replacement of a patch, +-1 (B, R).
+
+        `states` are local states of the patch (B,), `targets` its replacements (d^k, R).
+        """
+        xp, crossed = array_namespace(configs), self._crossed(places)
+        digits = np.array(self.fermions.odd)[digits_of(len(sites), len(self.fermions.odd))]
+        change = digits[np.maximum(to_host(targets), 0)] - digits[:, None, :]
+        within = crossed[np.ix_(sites, sites)]
+        own = np.einsum("srk,kl,srl->sr", change, within, change)
+        around = to_namespace((crossed + crossed.T)[:, list(sites)], xp)
+        met = (self._odd(configs) @ around)[:, None, :]
+        change, own = (to_namespace(each.astype(float), xp) for each in (change, own))
+        total = xp.sum(xp.take(change, states, axis=0) * met, axis=2) + xp.take(own, states, axis=0)
+        return 1.0 - 2.0 * (total % 2.0)
+
+    def _odd(self, configs: Array) -> Array:
+        """Parities (B, N) of the particles on each site, as floats."""
+        xp = array_namespace(configs)
+        odd = to_namespace(np.array(self.fermions.odd, dtype=np.float64), xp)
+        flat = xp.astype(xp.reshape(configs, (-1,)), xp.int64)
+        return xp.reshape(xp.take(odd, flat), configs.shape)
+
+    def _crossed(self, places: Sequence[int]) -> np.ndarray:
+        """1 for sites i, j (N, N) where i comes before j among the modes, and after it there."""
+        rank = np.argsort(self.order)
+        there = rank[list(places)]
+        return (np.less.outer(rank, rank) & np.greater.outer(there, there)).astype(np.float64)
+
+    def moved(self, sites: Patch, matrix: np.ndarray, places: Sequence[int]) -> np.ndarray:
+        """Give the matrix (d^k, d^k) of a term of some sites where these are at `places`."""
+        odd = np.array(self.fermions.odd)[digits_of(len(sites), len(self.fermions.odd))]
+        within = self._crossed(places)[np.ix_(sites, sites)]
+        signs = 1 - 2 * (np.einsum("sk,kl,sl->s", odd, within, odd) % 2)
+        return np.asarray(signs[:, None] * matrix * signs)
 
     def within(self, sites: Patch, matrix: np.ndarray, patch: Patch) -> np.ndarray:
         """Give a matrix of `sites`, widened to a patch (d^k, d^k), the strings between them."""

@@ -49,18 +49,19 @@ def symmetry_group(
         ValueError: an unknown name or character.
         NotSymmetric: the Hamiltonian does not commute with an element; contradicting characters.
     """
-    if operator.fermions is not None:
-        raise NotSymmetric(f"{operator.name}: symmetries are not served for fermions")
     asked = (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
     unknown = [name for name in asked if name not in NAMES]
     if unknown or not asked:
         raise ValueError(f"symmetries {', '.join(asked) or '(none)'}: known are {', '.join(NAMES)}")
+    if operator.fermions is not None and "spin" in asked:
+        raise NotSymmetric(f"{operator.name}: spin inversion is not served for fermions")
     lattice = operator.lattice
     elements = _elements(lattice, asked)
-    commuting = which_commute(operator, elements)
+    commuting = which_commute(operator, elements, signs=True)
     broken = [g.name for g, commutes in zip(elements, commuting, strict=True) if not commutes]
     if broken:
-        lost = [n for n in asked if not all(which_commute(operator, _elements(lattice, (n,))))]
+        every = {n: which_commute(operator, _elements(lattice, (n,)), signs=True) for n in asked}
+        lost = [name for name, kept in every.items() if not all(kept)]
         more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
         raise NotSymmetric(
             f"{operator.name} changes under {', '.join(broken[:3])}{more}, so "
@@ -78,10 +79,10 @@ def is_symmetric(operator: Operator, group: SymmetryGroup) -> bool:
 
 
 def require_symmetric(
-    what: str, operator: Operator, elements: Sequence[Symmetry], make: str
+    what: str, operator: Operator, elements: Sequence[Symmetry], make: str, signs: bool = False
 ) -> None:
     """Raise NotSymmetric where a Hamiltonian lacks symmetries that a state is made with."""
-    lost = sum(not kept for kept in which_commute(operator, elements))
+    lost = sum(not kept for kept in which_commute(operator, elements, signs=signs))
     if lost:
         raise NotSymmetric(
             f"{what} has {len(elements)} symmetries, and {operator.name} lacks {lost} of them; "
@@ -90,14 +91,15 @@ def require_symmetric(
 
 
 def which_commute(
-    operator: Operator, elements: Sequence[Symmetry], conjugate: bool = False
+    operator: Operator, elements: Sequence[Symmetry], conjugate: bool = False, signs: bool = False
 ) -> list[bool]:
     """Tell for each element whether [H, g] = 0, however H is cut into terms.
 
-    With `conjugate` what inverts is followed by complex conjugation.  Of fermions none does.
+    With `conjugate` what inverts is followed by complex conjugation.  Of fermions, psi(g s) is not
+    the state that g makes of psi: none commutes, but with the `signs` of `Strings.of_image`.
     """
     if operator.fermions is not None:
-        return [False] * len(elements)
+        return [signs and _moves_fermions_to_itself(operator, g) for g in elements]
     plain = _coefficients(operator.terms)
     inverted = plain
     if any(element.inverts for element in elements):
@@ -117,6 +119,26 @@ def which_commute(
         )
         found.append(bool(change <= COMMUTATOR_TOLERANCE * scale))
     return found
+
+
+def _moves_fermions_to_itself(operator: Operator, element: Symmetry) -> bool:
+    """Tell whether a rearrangement of the sites takes H to itself, signs of fermions included."""
+    strings, places = operator.strings, element.places
+    assert strings is not None
+    if element.inverts:
+        return False
+    moved = []
+    for term in operator.terms:
+        k, d = len(term.sites), term.local_dim
+        there = [places[site] for site in term.sites]
+        order = np.argsort(there)
+        legs = strings.moved(term.sites, term.matrix, places).reshape((d,) * (2 * k))
+        matrix = legs.transpose([*order, *(k + order)]).reshape(term.matrix.shape)
+        moved.append(Term(tuple(sorted(there)), matrix))
+    here, found = _coefficients(operator.terms), _coefficients(moved)
+    scale = max((abs(value) for value in here.values()), default=0.0)
+    changes = (abs(here.get(key, 0) - found.get(key, 0)) for key in {*here, *found})
+    return bool(max(changes, default=0.0) <= COMMUTATOR_TOLERANCE * scale)
 
 
 def other_sectors(operator: Operator, sector: int) -> list[int]:
@@ -266,7 +288,9 @@ def odd_elements(operator: Operator, group: SymmetryGroup, magnetisation: int) -
     None are known of other Hamiltonians than antiferromagnets on the checkerboard that conserve the
     magnetisation.
     """
-    if not operator.conserves_magnetisation or not _is_antiferromagnet(operator):
+    if operator.fermions or not operator.conserves_magnetisation:
+        return ()
+    if not _is_antiferromagnet(operator):
         return ()
     return tuple(
         g.name for g in group.elements if marshall_character(operator, g, magnetisation) == -1
@@ -279,6 +303,8 @@ def has_ground_state(operator: Operator, group: SymmetryGroup, magnetisation: in
     Without positive off-diagonal elements it has no signs (Perron and Frobenius), and characters
     +1; where Marshall's signs remove the positive ones, their characters are its own.
     """
+    if operator.fermions is not None:
+        return None
     if without_signs(operator, np.zeros(operator.n_sites, dtype=np.int64)):
         return all(g.character == 1 for g in group.elements)
     try:

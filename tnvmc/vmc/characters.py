@@ -58,7 +58,7 @@ def symmetrised(
     found = measured_characters(problem, point, group, threads)
     _check_signs(group, found)
     group = group.with_characters([1 if each.mean > 0 else -1 for each in found])
-    return Symmetrised(problem.ansatz, group)
+    return Symmetrised(problem.ansatz, group, strings=problem.operator.strings)
 
 
 def measured_characters(
@@ -83,7 +83,8 @@ def measured_characters(
     snapshot, _, _ = sampler.draw(
         replace(problem, targets={}), point, streams.CHARACTERS, jacobian=False
     )
-    task = partial(_overlaps, Symmetrised(ansatz, group), point.theta, snapshot.configs)
+    summed = Symmetrised(ansatz, group, strings=operator.strings)
+    task = partial(_overlaps, summed, point.theta, snapshot.configs)
     parts = chunks(snapshot.configs.shape[0], ansatz, xp)
     overlaps = np.concatenate(in_chunks(task, parts, ansatz, xp, threads), axis=1)
     return [estimate(row, n_walkers) for row in overlaps]

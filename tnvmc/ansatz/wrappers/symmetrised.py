@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.generic import amplitude_sweep, as_log_amplitude, replacement_ratios
+from tnvmc.ansatz.metropolis import local_states
 from tnvmc.ansatz.protocol import (
     Ansatz,
     Execution,
@@ -30,7 +31,8 @@ from tnvmc.ansatz.wrappers.images import DERIVATIVES, RATIOS, Sums, moved_patch,
 from tnvmc.backend.arguments import one_of, refuse
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.dense import DenseJacobian
-from tnvmc.lattice.permutations import SymmetryGroup
+from tnvmc.lattice.permutations import Symmetry, SymmetryGroup
+from tnvmc.operators.fermions import Strings
 from tnvmc.operators.symmetry import require_symmetric
 
 Array = Any
@@ -62,6 +64,8 @@ class Symmetrised(Ansatz):
         reweight: walk with the sweeps of `ansatz` itself and weigh the samples (below); False
             walks on |psi_sym|^2 by full amplitudes, |G| of them per move: for small systems, and
             where few weighted samples are effective.
+        strings: of fermions, whose order g changes: psi(g s) gets that sign (`Strings.of_image`).
+            Those of the Hamiltonian in a `VMC`.
 
     A measurement costs |G| times `start` and `measure` of `ansatz` and gives ratios by
     psi_sym(s')/psi_sym(s) = sum_g w_g psi(g s')/psi(g s), w_g = chi(g) psi(g s)/psi_sym(s), and
@@ -87,7 +91,13 @@ class Symmetrised(Ansatz):
     group: SymmetryGroup
     n_params = 0  #: length P of theta, that of the inner state
 
-    def __init__(self, ansatz: Ansatz, group: SymmetryGroup, reweight: bool = True) -> None:
+    def __init__(
+        self,
+        ansatz: Ansatz,
+        group: SymmetryGroup,
+        reweight: bool = True,
+        strings: Strings | None = None,
+    ) -> None:
         require_ansatz("Symmetrised", "ansatz", ansatz)
         if not isinstance(group, SymmetryGroup):
             example = 'a group, as symmetry_group(operator, ["spin"])'
@@ -115,10 +125,13 @@ class Symmetrised(Ansatz):
         self.sharing, self.n_unshared, self.starts = (
             ansatz.sharing, ansatz.n_unshared, ansatz.starts
         )  # fmt: skip
-        self.group, self.reweight = group, reweight
+        self.group, self.reweight, self.strings = group, reweight, strings
 
     def with_scheme(self, scheme: Any) -> Symmetrised:
-        return Symmetrised(self.ansatz.with_scheme(scheme), self.group, self.reweight)
+        return self._with(self.ansatz.with_scheme(scheme), self.strings)
+
+    def _with(self, ansatz: Ansatz, strings: Strings | None) -> Symmetrised:
+        return Symmetrised(ansatz, self.group, self.reweight, strings)
 
     def __repr__(self) -> str:
         walks = "reweighted" if self.reweight else "walked on"
@@ -144,9 +157,10 @@ class Symmetrised(Ansatz):
     def for_operator(self, operator: Any) -> Symmetrised:
         """Give the sum of what the inner state is for an operator, which must have the group."""
         make = "symmetry_group(hamiltonian, ...)"
-        require_symmetric("Symmetrised: group", operator, self.group.elements, make)
+        require_symmetric("Symmetrised: group", operator, self.group.elements, make, signs=True)
         inner = self.ansatz.for_operator(operator)
-        return self if inner is self.ansatz else Symmetrised(inner, self.group, self.reweight)
+        same = inner is self.ansatz and operator.strings == self.strings
+        return self if same else self._with(inner, operator.strings)
 
     def initial(self, operator: Any, seed: int = 0, kind: str | None = None) -> Array:
         """Give theta (P,) as the inner state starts, and as `with_share` changes it."""
@@ -194,7 +208,11 @@ class Symmetrised(Ansatz):
 
     def image_amplitudes(self, theta: Array, configs: Array) -> list[LogAmplitude]:
         """psi(g s) of the ansatz, for every element in turn, each (B,)."""
-        return [self.ansatz.log_amplitude(theta, image) for image in self._images(configs)]
+        found = [self.ansatz.log_amplitude(theta, image) for image in self._images(configs)]
+        if self.strings is None:
+            return found
+        pairs = zip(self.group.elements, found, strict=True)
+        return [_signed(each, self.strings.of_image(configs, g.places)) for g, each in pairs]
 
     def start(self, theta: Array, configs: Array) -> Walkers:
         """Walkers of the ansatz at `configs`, or of psi_sym without `reweight`."""
@@ -249,9 +267,14 @@ class Symmetrised(Ansatz):
             rows: dict[str, Array] = {}
             if replacements:  # in one array: a product for each patch took a tenth of the time
                 found = [part.ratios[moved_patch(patch, g)] for patch in replacements]
+                if self.strings is not None:
+                    found = self._signed_ratios(found, configs, g, replacements)
                 rows[RATIOS] = array_namespace(configs).concat(found, axis=1)
             if part.jacobian is not None:
                 rows[DERIVATIVES] = part.jacobian.dense()
+            if self.strings is not None:
+                signs = self.strings.of_image(configs, g.places)
+                part = replace(part, amplitude=_signed(part.amplitude, signs))
             sums.add(float(g.character), part, rows)
         amplitude, shares, weight = self._summed([part.amplitude for part in sums.parts])
         xp = array_namespace(amplitude.phase)
@@ -273,6 +296,18 @@ class Symmetrised(Ansatz):
         derivatives = DenseJacobian(sums.over(amplitude, DERIVATIVES)) if jacobian else None
         kept = weight if self.reweight else None
         return walkers, Snapshot(configs, amplitude, ratios, derivatives, kept, sums.spread(shares))
+
+    def _signed_ratios(
+        self, ratios: list[Array], configs: Array, g: Symmetry, replacements: Targets
+    ) -> list[Array]:
+        """Ratios (B, R) of the image by each patch, times what they change of its sign."""
+        strings, found = self.strings, []
+        assert strings is not None
+        for own, (patch, table) in zip(ratios, replacements.items(), strict=True):
+            states = local_states(configs, patch, self.local_dim)
+            signs = strings.changes_of_image(configs, states, g.places, patch, table)
+            found.append(own * array_namespace(own).astype(signs, own.dtype))
+        return found
 
     def _images(self, configs: Array) -> Iterator[Array]:
         """Yield g s for every element, each (B, N)."""
@@ -303,6 +338,12 @@ class Symmetrised(Ansatz):
         squares = xp.where(squares == 0, xp.ones_like(squares), squares)
         weight = xp.astype(xp.abs(total) ** 2 / (len(parts) * squares), xp.float64)
         return as_log_amplitude(total, largest), shares, weight
+
+
+def _signed(amplitude: LogAmplitude, signs: Array) -> LogAmplitude:
+    phase = amplitude.phase
+    signs = array_namespace(phase).astype(signs, phase.dtype)
+    return LogAmplitude(phase * signs, amplitude.log_abs)
 
 
 def inner_state(ansatz: Ansatz) -> Ansatz:
