@@ -70,6 +70,9 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("chi_undecided", {**SMALL, **CHANGE, "largest_chi": 16, "too_small": []},
      ("chi 8: too few samples to tell whether it is enough; chi 16 on the same samples moves the energy by "
      "-1.20(40)e-4 per site")),
+    ("amplitudes_vanish", {"share": 0.125},
+     ("in 12 % of the samples H leads to configurations with psi = 0 exactly, where no sample tells of H psi: energy "
+      "and variance of the Lanczos step may be wrong; add noise to the parameters")),
     ("double_layer_agrees", LAYERS,
      ("double layer: -0.6035221 per site with 2 Sz = 0 (chi 18, the last step of chi moved it by "
      "2e-8; 4.2 s) without sampling; the sampled energy agrees, 0.9 sigma from it")),

@@ -53,6 +53,7 @@ _NAMES_OF = {
     "tnvmc.sampling.enumerate": ("Enumerate",),
     "tnvmc.session.vmc": ("VMC",),
     "tnvmc.vmc.history": ("History",),
+    "tnvmc.session.lanczos": ("LanczosStep", "lanczos_step"),
     "tnvmc.session.observables": ("Observables", "measure_observables"),
     "tnvmc.app.load_run": ("LoadedRun", "load_run"),
     "tnvmc.app.run": ("run_file",),

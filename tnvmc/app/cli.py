@@ -156,10 +156,14 @@ def _exact(options: argparse.Namespace) -> None:
     repeated(
         "--operator", metavar="FILE.toml", dest="operators", help="an operator of your own"
     ),
+    option(
+        "--lanczos", action="store_true",
+        help="only the energy after one Lanczos step, (1 + alpha H)|psi>; nothing is written",
+    ),
     repeated("--set", help="change one setting, e.g. --set run.threads=1", **CHANGE),
 )  # fmt: skip
 def _measure(options: argparse.Namespace) -> None:
-    from tnvmc.app.measure import Asked, measure_run
+    from tnvmc.app.measure import Asked, lanczos_run, measure_run
     from tnvmc.estimate.diagnostic import Diagnostic
     from tnvmc.report.live import told_in_logs, working
     from tnvmc.report.observables import print_observables
@@ -171,8 +175,14 @@ def _measure(options: argparse.Namespace) -> None:
         )  # fmt: skip
         told: list[Diagnostic] = []
         with told_in_logs(), working():
-            found = measure_run(options.folder, asked, told.append)
-    print_observables(found, options.folder, told)
+            if options.lanczos:
+                step = lanczos_run(options.folder, asked)
+            else:
+                found = measure_run(options.folder, asked, told.append)
+    if options.lanczos:
+        print(step)
+    else:
+        print_observables(found, options.folder, told)
 
 
 @command(

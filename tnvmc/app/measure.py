@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from tnvmc._version import __version__
-from tnvmc.ansatz.protocol import chi_of
+from tnvmc.ansatz.protocol import Ansatz, chi_of
+from tnvmc.app.load_run import load_run
 from tnvmc.app.stages import check_overrides, plan_of, restored
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import to_host
@@ -30,6 +31,7 @@ from tnvmc.sampling import streams
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.sampling.problem import Samples
+from tnvmc.session.lanczos import N_CONNECTED, LanczosStep, step_from
 from tnvmc.session.observables import description, measured_observables, of_terms
 from tnvmc.session.vmc import VMC
 from tnvmc.settings.build import chi_to_measure
@@ -163,6 +165,25 @@ def measure_run(
     return found.content
 
 
+def lanczos_run(path: str | Path, asked: Asked) -> LanczosStep:
+    """Make a Lanczos step from the state of a run, by a quarter of its samples; write nothing.
+
+    Raises:
+        FolderError, ValueError: as `measure_run`; parts of a measurement that it has not.
+    """
+    run = load_run(path, asked.overrides)
+    settings, ansatz = run.settings, run.vmc.problem.ansatz
+    assert settings is not None, "its state was restored"
+    if asked.direct or asked.operators or asked.pair_samples is not None:
+        left = "omit --direct, --operator, --pair-samples and --no-pairs"
+        raise ValueError(f"measure: --lanczos gives an energy and nothing else; {left}")
+    chi, sampler = _chi(asked, settings, ansatz), None
+    plan = plan_of(settings, asked.n_samples or -(-asked.samples(settings) // 4), chi)
+    if asked.enumerate:
+        sampler = Enumerate(settings.sampler.magnetisation, settings.run.threads)
+    return step_from(run.vmc, replace(plan, sampler=sampler), N_CONNECTED)
+
+
 def _own_operators(asked: Asked, operator: Operator) -> tuple[Operator, ...]:
     """Those of the files, as "real part of NAME" and so on of one that is not Hermitian."""
     kind = operator.fermions or operator.local_dim
@@ -196,6 +217,13 @@ def _archived_reasons(path: Path) -> Iterator[Diagnostic]:
             yield Diagnostic.from_dict(found)
 
 
+def _chi(asked: Asked, settings: Settings, ansatz: Ansatz) -> int | None:
+    """The boundary bond dimension; refused for a state that has none."""
+    if asked.chi is not None and chi_of(ansatz) is None:
+        raise ValueError(f"measure: --chi is {asked.chi}, and this state has none; omit it")
+    return asked.chi or chi_to_measure(settings, ansatz)
+
+
 def _measured(
     vmc: VMC,
     point: Iterate,
@@ -206,15 +234,14 @@ def _measured(
 ) -> Json:
     """Draw the samples, and tell what they show and how they were drawn."""
     problem, n_samples = vmc.problem, asked.samples(settings)
-    if asked.chi is not None and chi_of(problem.ansatz) is None:
-        raise ValueError(f"measure: --chi is {asked.chi}, and this state has none; omit it")
+    chi = _chi(asked, settings, problem.ansatz)
     sampler: Samples = vmc.method.sampler
     sector, threads = settings.sampler.magnetisation, settings.run.threads
     if asked.direct:
         sampler = DirectSampler(n_samples, magnetisation=sector, threads=threads)
     elif asked.enumerate:
         sampler = Enumerate(sector, threads)
-    plan = plan_of(settings, n_samples, asked.chi or chi_to_measure(settings, problem.ansatz))
+    plan = plan_of(settings, n_samples, chi)
     method = replace(plan, sampler=sampler).applied(
         replace(vmc.method, problem=problem), point, vmc.state.step
     )

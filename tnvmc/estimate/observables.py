@@ -6,7 +6,7 @@ its values from the same snapshot.  `estimate.blocks.Blocks` accumulates means a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -14,9 +14,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tnvmc.ansatz.metropolis import local_states
+from tnvmc.ansatz.metropolis import local_states, replaced
 from tnvmc.ansatz.protocol import Snapshot, Targets
-from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.lattice.lattice import Patch
 from tnvmc.operators.fermions import Strings
 from tnvmc.operators.local_term import replacement_of
@@ -286,6 +286,23 @@ def local_energy(operator: Operator, snapshot: Snapshot) -> Array:
             elements = elements * operator.strings.signs(snapshot.configs, states, patch, targets)
         energy = energy + xp.sum(elements * snapshot.ratios[patch], axis=1)
     return energy
+
+
+def connected(operator: Operator, snapshot: Snapshot) -> Iterator[tuple[np.ndarray, ...]]:
+    """Yield by patch what an operator connects with samples s: numbers of the s (K,), s' (K, N),
+    psi(s') / psi(s) (K,), which may be 0, and <s|H|s'> (K,); on the host.
+    """
+    samples = np.asarray(to_host(snapshot.configs))
+    for patch, replacement in operator.replacements.items():
+        states = local_states(samples, patch, operator.local_dim)
+        targets, elements = replacement.targets[states], replacement.elements[states]
+        if operator.strings is not None:
+            signs = operator.strings.signs(samples, states, patch, replacement.targets)
+            elements = elements * signs
+        rows, columns = np.nonzero(targets >= 0)
+        there = replaced(samples[rows], patch, targets[rows, columns], operator.local_dim)
+        ratios = np.asarray(to_host(snapshot.ratios[patch]))[rows, columns]
+        yield rows, there, ratios, elements[rows, columns]
 
 
 def off_diagonal_values(operator: Operator, snapshot: Snapshot, local: Array) -> Array:

@@ -35,5 +35,8 @@ and for their energies.
 RARE = CHOICE + 2**26
 """+ 0 and 1: samples of a power of |psi|^2 after those of a measurement."""
 
+LANCZOS = CHOICE + 2**25
+"""+ part: samples of a Lanczos step; what H connects with them has the third pass."""
+
 DRAW_PASS = 2**31
 """Pass of direct draws; their pilot takes the next one."""

@@ -12,22 +12,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from tnvmc.ansatz.metropolis import local_states, replaced
 from tnvmc.ansatz.protocol import Snapshot
 from tnvmc.backend import progress
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.estimate.mixing import MANY
-from tnvmc.estimate.observables import local_energy
+from tnvmc.estimate.observables import connected, local_energy
 from tnvmc.estimate.reliability import HEAVY_TAIL, LEAST_CHANGED
 from tnvmc.estimate.statistics import Estimate
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.chains import Sampler, followed
-from tnvmc.sampling.problem import Problem, Samples
+from tnvmc.sampling.problem import Problem, SampleInfo, Samples
 from tnvmc.sampling.workers import join, measure_configs
 from tnvmc.vmc.observation import Observation, observe
 
@@ -64,9 +63,7 @@ def with_rare(seen: Observation, sampler: Samples) -> Observation:
     weighted = info.exact or info.power not in (None, 1.0)
     if weighted or energy.n_samples < _FEWER * MANY or not seen.problem.ansatz.tempered:
         return seen
-    chains: Any = sampler if hasattr(sampler, "power") else Sampler(info.n_walkers, n_burn=_BURN)
-    power = 2 * followed(seen.snapshot.amplitude, 1.0, SHARE) - 1  # all of the way
-    chains = replace(chains, n_samples=energy.n_samples, power=power, threads=sampler.threads)
+    chains = replace(flatter(sampler, seen.snapshot, info), n_samples=energy.n_samples)
     start = replace(seen.point, configs=seen.snapshot.configs[-info.n_walkers :, :])
     fewer = replace(chains, n_samples=-(-energy.n_samples // _FEWER))
     progress.begin("rare")
@@ -82,6 +79,13 @@ def with_rare(seen: Observation, sampler: Samples) -> Observation:
     )
 
 
+def flatter(sampler: Samples, snapshot: Snapshot, info: SampleInfo) -> Sampler:
+    """Give chains of the power of |psi|^2 with an effective part of `SHARE`, by samples of it."""
+    chains: Any = sampler if hasattr(sampler, "power") else Sampler(info.n_walkers, n_burn=_BURN)
+    power = 2 * followed(snapshot.amplitude, 1.0, SHARE) - 1  # all of the way
+    return cast(Sampler, replace(chains, power=power, threads=sampler.threads))
+
+
 def within_drawn(
     energy: Estimate,
     problem: Problem,
@@ -95,7 +99,7 @@ def within_drawn(
     done where more than `_ONCE` of the first draws, those of |psi|^2, are not repeated by any.
     """
     every = np.concatenate(draws)
-    _, place, counts = np.unique(_rows(every), return_inverse=True, return_counts=True)
+    _, place, counts = np.unique(keys_of(every), return_inverse=True, return_counts=True)
     if (counts[place[: len(draws[0])]] == 1).mean() > _ONCE or not math.isfinite(energy.mean):
         return energy
     both = energy_with_neighbours(problem, theta, every, energy.n_samples, threads)
@@ -189,24 +193,21 @@ def _neighbours(operator: Operator, known: np.ndarray, snapshot: Snapshot, most:
     """The heaviest configurations (K, N), at `most` so many, that H leads to from known ones."""
     log_abs = np.asarray(to_host(snapshot.amplitude.log_abs))
     found, logs = [known], [np.full(len(known), np.inf)]
-    for patch, table in operator.targets.items():
-        wanted = np.asarray(to_host(table))[local_states(known, patch, operator.local_dim)]
-        size = np.abs(np.asarray(to_host(snapshot.ratios[patch])))
-        for target, ratio in zip(wanted.T, size.T, strict=True):
-            there = (target >= 0) & (ratio > 0)
-            found.append(replaced(known[there], patch, target[there], operator.local_dim))
-            logs.append(log_abs[there] + np.log(ratio[there]))
+    for rows, configs, ratios, _ in connected(operator, snapshot):
+        there = np.abs(ratios) > 0
+        found.append(configs[there])
+        logs.append(log_abs[rows[there]] + np.log(np.abs(ratios[there])))
     every, log = np.concatenate(found), np.concatenate(logs)
     # The known ones are the heaviest here, so that the first of equal rows tells of them.
     order = np.argsort(-log, kind="stable")
-    first = order[np.unique(_rows(every)[order], return_index=True)[1]]
+    first = order[np.unique(keys_of(every)[order], return_index=True)[1]]
     unknown = first[np.isfinite(log[first])]
     kept = np.argsort(-log[unknown], kind="stable")[:most]
     heaviest: np.ndarray = every[unknown[np.sort(kept)]]
     return heaviest
 
 
-def _rows(configs: np.ndarray) -> np.ndarray:
+def keys_of(configs: np.ndarray) -> np.ndarray:
     """One string of bytes each: `np.unique` with axis=0 compares sites, 15 times as slow."""
     every = np.ascontiguousarray(configs)
     return every.view(f"V{every.itemsize * every.shape[1]}")[:, 0]
