@@ -19,7 +19,6 @@ import numpy as np
 
 from tnvmc._version import __version__
 from tnvmc.ansatz.protocol import Ansatz, chi_of
-from tnvmc.app.load_run import load_run
 from tnvmc.app.stages import check_overrides, plan_of, restored
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import to_host
@@ -117,11 +116,7 @@ def measure_run(
     """
     started = perf_counter()
     path = Path(path)
-    check_run_folder(path)
-    if not (path / CHECKPOINT).is_file():
-        raise FolderError(f"{path}: holds no state to measure ({CHECKPOINT} is missing)")
-    check_overrides(path, asked.overrides)
-    settings = load_in_place(path, asked.overrides)
+    settings = _settings(path, asked)
     operator = build_operator(settings)
     check_symmetries(settings, operator, asked.direct)
     own = _own_operators(asked, operator)
@@ -171,17 +166,27 @@ def lanczos_run(path: str | Path, asked: Asked) -> LanczosStep:
     Raises:
         FolderError, ValueError: as `measure_run`; parts of a measurement that it has not.
     """
-    run = load_run(path, asked.overrides)
-    settings, ansatz = run.settings, run.vmc.problem.ansatz
-    assert settings is not None, "its state was restored"
+    path = Path(path)
+    settings = _settings(path, asked)
+    check_tied(path)
+    vmc = restored(path, settings).vmc
     if asked.direct or asked.operators or asked.pair_samples is not None:
         left = "omit --direct, --operator, --pair-samples and --no-pairs"
         raise ValueError(f"measure: --lanczos gives an energy and nothing else; {left}")
-    chi, sampler = _chi(asked, settings, ansatz), None
+    chi, sampler = _chi(asked, settings, vmc.problem.ansatz), None
     plan = plan_of(settings, asked.n_samples or -(-asked.samples(settings) // 4), chi)
     if asked.enumerate:
         sampler = Enumerate(settings.sampler.magnetisation, settings.run.threads)
-    return step_from(run.vmc, replace(plan, sampler=sampler), N_CONNECTED)
+    return step_from(vmc, replace(plan, sampler=sampler), N_CONNECTED)
+
+
+def _settings(path: Path, asked: Asked) -> Settings:
+    """The settings of a run whose state can be measured."""
+    check_run_folder(path)
+    if not (path / CHECKPOINT).is_file():
+        raise FolderError(f"{path}: holds no state to measure ({CHECKPOINT} is missing)")
+    check_overrides(path, asked.overrides)
+    return load_in_place(path, asked.overrides)
 
 
 def _own_operators(asked: Asked, operator: Operator) -> tuple[Operator, ...]:
