@@ -46,7 +46,6 @@ from tnvmc.sampling.workers import measure_configs
 SCHEMES: dict[str, Callable[[int], Scheme]] = {
     "SRC": SRC,
     "SRC, random sketch": lambda chi: SRC(chi, sketch="random"),
-    "SRC, two sweeps": lambda chi: SRC(chi, sketch="random", sweeps=2),
     "zip-up": ZipUp,
 }
 CASES = {(8, 4): (6, 8, 9, 10, 12, 16), (8, 6): (9, 12, 13, 15)}
@@ -66,7 +65,7 @@ class Case:
             "sampled": self._sampled(n_configs, REFERENCE[D] // 2),
             "random": random_sector(L, n_configs),
         }
-        best = self.peps.with_scheme(SRC(REFERENCE[D], sketch="random", sweeps=2))
+        best = self.peps.with_scheme(SRC(REFERENCE[D]))
         tensors = self.peps.tensors(self.theta)
         self.psi = {
             name: exact_log_amplitude(tensors, (L, L), configs)

@@ -20,7 +20,6 @@ SCHEMES: dict[str, Callable[[int], Scheme]] = {
     "zip-up": ZipUp,
     "src": SRC,
     "src, random sketch": lambda chi: SRC(chi, sketch="random"),
-    "src, two sweeps": lambda chi: SRC(chi, sketch="random", sweeps=2),
 }
 
 
@@ -71,24 +70,6 @@ def test_the_environment_sketch_beats_the_random_one() -> None:
     environment = np.median(_error(peps, SRC(5), theta, configs))
     random = np.median(_error(peps, SRC(5, sketch="random"), theta, configs))
     assert environment < random
-
-
-def test_a_second_sweep_comes_closer_than_the_first() -> None:
-    peps, theta = _correlated_state((6, 6), 3, "float64", 5)
-    configs = _configs(48, 36)
-    one = np.median(_error(peps, SRC(5, sketch="random"), theta, configs))
-    two = np.median(_error(peps, SRC(5, sketch="random", sweeps=2), theta, configs))
-    assert two < 0.5 * one
-
-
-def test_the_boundary_of_two_sweeps_is_made_of_isometries() -> None:
-    peps, theta = _correlated_state((4, 4), 3, "complex128", 3)
-    scheme = SRC(5, sketch="random", sweeps=2)
-    ready = peps.with_scheme(scheme).start(theta, _configs(3, 16)).cache
-    for boundary in ready.ahead[:-1]:  # type: ignore[attr-defined]
-        for tensor in boundary.tensors[1:]:
-            gram = np.einsum("bvlr,bvmr->blm", tensor, tensor.conj())
-            assert np.max(np.abs(gram - np.eye(tensor.shape[2]))) < ROUNDING
 
 
 def test_psi_is_a_function_of_the_configuration() -> None:
@@ -144,12 +125,6 @@ def test_src_needs_its_sketch() -> None:
     rows = layers.row(0, _configs(1, 4), "down")
     with pytest.raises(ValueError, match="needs a sketch"):
         SRC(2).absorb(None, rows, None)
-
-
-@pytest.mark.parametrize("arguments", [{"sweeps": 0}, {"sweeps": 3}, {"sweeps": 2}])
-def test_sweeps_are_one_or_two_and_two_take_a_random_sketch(arguments: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="sweeps"):
-        SRC(4, **arguments)
 
 
 @pytest.mark.parametrize("scheme", [SRC, ZipUp])

@@ -37,6 +37,9 @@ name."""
 
 _SCHEMES = {kind.__name__: kind for kind in (schemes.SRC, schemes.ZipUp, schemes.Exact)}
 
+_GONE = {"oversample": 0, "sweeps": 1}
+"""Settings of schemes in files of earlier versions, and what says that they were not used."""
+
 REBUILD = "rebuild"
 """Attribute with what makes the wave function again; absent where only its maker can."""
 
@@ -135,9 +138,10 @@ def scheme_of(described: Mapping[str, Any] | None) -> schemes.Scheme | None:
     settings = dict(described or {})
     if not settings or settings.pop("at_most", False):  # how the default one used to be marked
         return None
-    name, oversample = settings.pop("name"), settings.pop("oversample", 0)
-    if name not in _SCHEMES or oversample:
-        shown = f"{name}(oversample={oversample})" if oversample else name
+    name = settings.pop("name")
+    gone = {key: settings.pop(key, none) for key, none in _GONE.items()}
+    if name not in _SCHEMES or gone != _GONE:
+        shown = name if gone == _GONE else f"{name} with {gone}"
         raise StateFileError(
             f"this state was contracted by {shown}, which this version has not; a run takes its "
             "parameters as ansatz.init"

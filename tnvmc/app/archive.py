@@ -31,7 +31,7 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
     """Write the settings, history, results and measured state of a finished run to another folder.
 
     All commands take that folder as they take the run, but it cannot be resumed: its checkpoint
-    holds the measured parameters and the walkers alone.  `run.out` there is the archive's name.
+    holds the measured parameters and the walkers alone.
 
     Raises:
         FolderError: no finished run, one that was continued after its measurement, files of several

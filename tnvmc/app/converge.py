@@ -24,11 +24,10 @@ def converge_run(
 ) -> tuple[ChiScan, dict[str, Any]]:
     """Measure a finished run again at several chi, as ``tnvmc converge`` does.
 
-    The chi of its result is one of them; `chis` are the others, by default 1, 1.5 and 2
-    times that of the optimisation.  `n_samples` defaults to a quarter of its measurement, and
-    `double_layer` says whether the energy of the double layer is added (see `VMC.converge`).
-    "convergence" in its result.json is replaced, nothing else.  Gives both scans, and what it holds
-    now.
+    The chi of its result is one of them; `chis` are the others, by default 1, 1.5 and 2 times that
+    of the optimisation.  `n_samples` defaults to a quarter of its measurement; `double_layer` is as
+    of `VMC.converge`. "convergence" in its result.json is replaced.  Gives both scans, and what it
+    holds now.
 
     Raises:
         FolderError: no finished run there, another process is at it, or it cannot be written.

@@ -78,10 +78,8 @@ def transfer(
         sites: one or two arrays (B, out, down, up, in).
         bottom: (B or 1, vertical, in, out), or None to leave the lower legs open.
 
-    Returns:
-        The new environment, flat (B, ...); None where there is no GPU, for more than two rows, for
-        a ring, and where one slice of the top's outer leg exceeds shared memory.  Every operand is
-        read once per slice, nothing but the result is written.
+    Gives the new environment, flat (B, ...); None where there is no GPU, for more than two rows,
+    for a ring, and where one slice of the top's outer leg exceeds shared memory.
     """
     if not is_cupy(env) or len(sites) > 2 or env.ndim > len(sites) + 3:
         return None

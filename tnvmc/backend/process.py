@@ -258,8 +258,7 @@ def own_chunks(
 ) -> list[T]:
     """Results of a task for the chunks of this rank, in order, in threads with BLAS at one thread.
 
-    Each rank has some chunks in a row, about as many numbers as any other.  One thread for BLAS
-    gives the same bits for any number of threads, and none that idles.
+    Each rank has some chunks in a row, about as many numbers as any other.
     """
     own = shares([len(chunk) for chunk in chunks], ranks.size)[ranks.rank]
     parts = [chunks[k] for k in own]

@@ -166,8 +166,7 @@ class OutputLost(KeyboardInterrupt):
 def uninterrupted() -> Iterator[Callable[[], AbstractContextManager[None]]]:
     """Hold back `SIGNALS` inside the block; they arrive when it ends.
 
-    Yields:
-        A function that gives a block, within this one, in which they arrive at once.
+    Yields a function that gives a block, within this one, in which they arrive at once.
     """
     if threading.current_thread() is not threading.main_thread():
         yield nullcontext

@@ -81,8 +81,8 @@ def boundary_expectation(
         tensors: NumPy arrays (d, up, left, down, right), row by row, legs of the rim of size 1.
         operator: on the grid of the tensors.
         chi: largest bond of the boundaries.
-        magnetisation: twice the total Sz of the sector that psi is projected on, which makes it
-            the state that is sampled there.  For operators that conserve it (not checked).
+        magnetisation: twice the total Sz of the sector that psi is projected on, for operators that
+            conserve it (not checked).
         seed: of the sketches.
 
     Raises:
@@ -243,18 +243,12 @@ class Cost:
 
 
 def estimated_cost(operator: Operator, D: int, chi: int, *, sector: bool = False) -> Cost:
-    """Estimate what `boundary_expectation` takes.
+    """Estimate what `boundary_expectation` takes, of an operator on the grid of the state.
 
     With k = 1 or 2 rows in a strip, an absorbed column costs 2 chi^3 D^(2k + 2) + k chi^2 D^(2k +
     6) multiplications, and absorbing a site into a boundary twice that at k = 1.  Strips have about
-    2 + 2 d^2 columns for each of theirs, a pair of distant sites d^2 boundaries of its own. A
+    2 + 2 d^2 columns for each of theirs, a pair of distant sites d^2 boundaries of its own.  A
     sector multiplies this by about sqrt(N) + 2 angles in complex arithmetic.
-
-    Args:
-        operator: on the grid of the state.
-        D: bond dimension of the state.
-        chi: largest bond of the boundaries.
-        sector: whether psi is projected on one.
 
     Raises:
         TermsDoNotFit: terms that the double layer does not serve.

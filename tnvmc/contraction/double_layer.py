@@ -76,20 +76,11 @@ def double_boundaries(
 ) -> list[DoubleBoundary]:
     """Give the boundaries of <psi|psi> from below, for direct draws and norms, a row at a time.
 
-    Rows are absorbed by successive randomised compression (Camano, Epperly and Tropp 2025) with
-    random sketches of width `oversampling` chi, then cut to chi by singular values.  Exact where
-    no bond exceeds chi.  Cost per site, with w = oversampling chi: chi w^2 D^4 + 2 d chi w D^6, a
+    Rows of tensors (d, up, left, down, right) are absorbed by successive randomised compression
+    (Camano, Epperly and Tropp 2025) with random sketches of width w = `oversampling` chi, then cut
+    to chi by singular values: exact where no bond exceeds chi.  Entry r is that of the rows r, r+1,
+    ... for r = 0 .. n_rows; the last one is empty.  Cost per site: chi w^2 D^4 + 2 d chi w D^6, a
     QR of (w, chi D^2), and an SVD of (chi D^2, w) where w exceeds chi.
-
-    Args:
-        tensors: NumPy arrays (d, up, left, down, right), row by row.
-        shape: rows and columns of the grid.
-        chi: largest bond of the boundaries.
-        seed: of the sketches.
-        oversampling: width of the sketches in units of chi.
-
-    Returns:
-        Boundaries of the rows r, r+1, ... for r = 0 .. n_rows; the last one is empty.
 
     Raises:
         ValueError: chi below 1; the number of tensors does not fit the shape.

@@ -14,7 +14,7 @@ from tnvmc.backend.arguments import one_of, set_whole
 from tnvmc.backend.linalg import leading_basis, normalise, orthonormal_basis
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.contraction.compiled import absorbed, absorbing
-from tnvmc.contraction.row import NORMALISE_EVERY, close_column, edge_of, open_column, transfer
+from tnvmc.contraction.row import NORMALISE_EVERY, edge_of, open_column, transfer
 from tnvmc.contraction.tensors import BoundaryMPS, Row, Sketch, TableRow, opened_row
 
 Array = Any
@@ -96,7 +96,7 @@ class ZipUp:
         def basis(y: Array, column: int) -> Array:
             return leading_basis(array_namespace(y).matrix_transpose(y), self.chi)
 
-        return _sweep(boundary, row, self.chi, basis)[0]
+        return _sweep(boundary, row, self.chi, basis)
 
 
 @dataclass(frozen=True)
@@ -109,36 +109,24 @@ class SRC:
     final contraction.  The sketch depends on theta and `seed` only, so psi(s) stays a function
     of s.
 
-    With two sweeps the first one, to the right, may be coarse: the second one, back to the left,
-    finds for each bond the range that the isometries of the first select, as a variational
-    compression does (Schollwoeck, Ann. Phys. 326, 96 (2011), section 4.5.2).  The result is close
-    to the boundary that singular values cut best, and any sketch will do for it.
-
     Args:
         chi: largest bond of the boundary.
         seed: of the superpositions, or of the random MPS.
         sketch: "environment", or "random" for a random MPS.
-        sweeps: 1, or 2, which take a random sketch.
 
     Raises:
-        ValueError: chi below 1; more than two sweeps; two with another sketch than a random one.
+        ValueError: chi below 1; another sketch.
 
-    Cost per walker and site: 5 chi^3 D^2 + 2 chi^2 D^4 multiplications, and one (D chi, chi) QR;
-    with two sweeps about a sixth more of the former, and two QRs.
+    Cost per walker and site: 5 chi^3 D^2 + 2 chi^2 D^4 multiplications, and one (D chi, chi) QR.
     """
 
     chi: int
     seed: int = 0
     sketch: str = "environment"
-    sweeps: int = 1
 
     def __post_init__(self) -> None:
-        set_whole(self, {"chi": 1, "seed": 0, "sweeps": 1})
+        set_whole(self, {"chi": 1, "seed": 0})
         one_of("SRC", "sketch", self.sketch, ("environment", "random"))
-        if self.sweeps > 2:
-            raise ValueError(f"SRC: sweeps must be 1 or 2, got {self.sweeps}")
-        if self.sweeps == 2 and self.sketch != "random":
-            raise ValueError(f"SRC: two sweeps take sketch='random', got {self.sketch!r}")
 
     def absorb(
         self, boundary: BoundaryMPS | None, row: Row | TableRow, sketch: Sketch | None
@@ -152,51 +140,30 @@ class SRC:
             raise ValueError(
                 "SRC.absorb: needs a sketch of the row's open legs; see `random_sketch`"
             )
-        if self.sweeps == 1 and row.tables is not None and row.tables.compiled:
+        if row.tables is not None and row.tables.compiled:
             given = absorbing(boundary, row, sketch, self.chi)
             return absorbed(boundary, row, given, self.chi)
-        opened = self.chi if self.sweeps == 2 else None
-        rights = _sketched_environments(boundary, row, sketch, opened)
+        rights = _sketched_environments(boundary, row, sketch)
 
         def from_the_right(y: Array, column: int) -> Array:
             return orthonormal_basis(_closed(y, rights[column + 1]))
 
-        first, lefts = _sweep(boundary, row, self.chi, from_the_right)
-        if self.sweeps == 1:
-            return first
-
-        def from_the_left(y: Array, column: int) -> Array:
-            return orthonormal_basis(_closed(y, lefts[column]))
-
-        return _sweep(boundary, row, self.chi, from_the_left, leftward=True)[0]
+        return _sweep(boundary, row, self.chi, from_the_right)
 
 
 def _sketched_environments(
-    boundary: BoundaryMPS | None, row: Row | TableRow, sketch: Sketch, opened: int | None = None
+    boundary: BoundaryMPS | None, row: Row | TableRow, sketch: Sketch
 ) -> list[Array | None]:
-    """Right environments of boundary and row, closed with the sketch: c -> (B, top, row, rank).
-
-    With `opened` the lower leg of the last column c is not closed, which gives D rank vectors
-    (B, top * row, ...); as many as `opened` are taken, at even distances.
-    """
+    """Right environments of boundary and row, closed with the sketch: c -> (B, top, row, rank)."""
     n_cols = len(row.leftward)
     found: list[Array | None] = [None] * (n_cols + 1)
     env = edge_of(row.leftward[0])
     for column in range(n_cols - 1, 0, -1):
         top = None if boundary is None else boundary.top_leftward[column]
-        site, bottom = row.leftward[column], sketch[column]
-        if opened is None:
-            env = transfer(env, top, [site], bottom)
-        else:
-            x = open_column(env, top, [site])
-            some = x[..., :: max(x.shape[-1] // opened, 1)]
-            found[column] = some[..., : min(opened, some.shape[-1])]
-            lead = 1 if top is None else top.shape[1]
-            env = close_column(x, bottom, (*env.shape[:-3], lead, site.shape[1], bottom.shape[3]))
+        env = transfer(env, top, [row.leftward[column]], sketch[column])
         if column % NORMALISE_EVERY == 0:
             env, _ = normalise(env)
-        if opened is None:
-            found[column] = env
+        found[column] = env
     return found
 
 
@@ -212,35 +179,27 @@ def _sweep(
     row: Row | TableRow,
     chi: int,
     basis: Callable[[Array, int], Array],
-    leftward: bool = False,
-) -> tuple[BoundaryMPS, list[Array]]:
+) -> BoundaryMPS:
     """Carry the part that is not yet decomposed along the row, leaving isometries behind.
 
     ``basis(y, column)`` gives an orthonormal basis q (B, down * kappa, <= chi) for the carried
     matrix y (B, top * row, down * kappa): top and row are the legs ahead, kappa is the new
     bond behind.  The carry of the next column is y conj(q), (B, top, row, new bond).  Of a ring,
     its closing bond is a third leg ahead, before top and row.
-
-    Returns:
-        The boundary of both, and the carry that came to each column, in the order of the sweep.
     """
-    sites = list(reversed(row.leftward)) if leftward else list(row.rightward)
-    tops = None
-    if boundary is not None:
-        tops = boundary.top_leftward if leftward else boundary.top_rightward
+    sites, tops = row.rightward, None if boundary is None else boundary.top_rightward
     xp = array_namespace(sites[0])
     n_cols, batch = len(sites), sites[0].shape[0]
     carry = edge_of(row.leftward[0])
+    walkers = carry.shape[:-3]  # and of a ring the value of its closing bond
     carried = row.leftward[0].shape[1]
-    tensors, logs, carries = [], [], []
-    for step, site in enumerate(sites):
-        column = n_cols - 1 - step if leftward else step
+    tensors, logs = [], []
+    for column, site in enumerate(sites):
         top = None if tops is None else tops[column]
         kappa, down = carry.shape[-1], site.shape[2]
         open_bond = carried * (1 if top is None else top.shape[1]) * site.shape[1]
-        carries.append(carry)
         y = xp.reshape(open_column(carry, top, [site]), (batch, open_bond, down * kappa))
-        if step == n_cols - 1:
+        if column == n_cols - 1:
             ends = (y[:, a * (carried + 1), :] for a in range(carried))  # where a ring closes
             q, log = normalise(xp.reshape(sum(ends), (batch, down * kappa, 1)))
             logs.append(log)
@@ -254,13 +213,11 @@ def _sweep(
             q = orthonormal_basis(xp.matrix_transpose(y)) if fits else basis(y, column)
             carry = xp.matmul(y, xp.conj(q) if xp.isdtype(q.dtype, "complex floating") else q)
         tensors.append(xp.reshape(q, (batch, down, kappa, q.shape[-1])))
-        if step % NORMALISE_EVERY == NORMALISE_EVERY - 1:
+        if column % NORMALISE_EVERY == NORMALISE_EVERY - 1:
             carry, log = normalise(carry)
             logs.append(log)
-        carry = xp.reshape(carry, (*carries[0].shape[:-3], -1, site.shape[1], q.shape[-1]))
-    if leftward:  # behind is on the right then
-        tensors = [xp.permute_dims(tensor, (0, 1, 3, 2)) for tensor in reversed(tensors)]
-    return _with_scales(tensors, logs, boundary), carries
+        carry = xp.reshape(carry, (*walkers, -1, site.shape[1], q.shape[-1]))
+    return _with_scales(tensors, logs, boundary)
 
 
 def _right_canonical(boundary: BoundaryMPS) -> BoundaryMPS:

@@ -77,14 +77,9 @@ def _environments(
 def _random_row(
     tables: SiteTables, n_cols: int, scheme: SRC, place: tuple[int, bool, int]
 ) -> Sketch:
-    """A random sketch of a row; `place` is the row, whether it is absorbed upward, and a number.
-
-    Two sweeps leave one leg open, so a bond makes as many vectors as the leg is wide; one bond more
-    than makes chi of them took a third off the error at chi = 16.
-    """
+    """A random sketch of a row; `place` is the row, whether it is absorbed upward, and a number."""
     verticals = [shape[2] for shape in tables.shapes[place[0] * n_cols :][:n_cols]]
-    bond = scheme.chi if scheme.sweeps == 1 else 1 - (-scheme.chi // max(verticals))
-    return random_sketch(verticals, bond, (scheme.seed, 2, *place), tables.numbers)
+    return random_sketch(verticals, scheme.chi, (scheme.seed, 2, *place), tables.numbers)
 
 
 @cache

@@ -205,20 +205,15 @@ def permuted(tensors: Sequence[Array], axes: tuple[int, ...]) -> list[Array]:
 def opened(tensors: Sequence[Array], n_cols: int) -> list[Array]:
     """Give the tensors of open rows with the closing bonds carried along.
 
-    The right leg of the last column of a ring meets the left one of the first.  Written out, such
-    a row is an open one whose bonds hold two indices, (right, carried)::
+    The right leg of the last column of a ring meets the left one of the first.  Written out, such a
+    row is an open one whose bonds hold two indices, (right, carried)::
 
         first column  (up, 1, down, (r, a))       = T_0[up, a, down, r]
         between       (up, (l, a), down, (r, a')) = T_c[up, l, down, r] delta(a, a')
         last column   (up, (l, a), down, 1)       = T_3[up, l, down, a]
 
-    Args:
-        tensors: (d, up, left, down, right), row by row, of rings.
-        n_cols: sites of a ring.
-
-    Returns:
-        Tensors (d, up, left * a, down, right * a), of size 1 at both ends of a row; a is the
-        closing bond.  A tensor between takes D^2 times the memory, mostly for zeros.
+    Tensors (d, up, left, down, right) of rings, row by row, become (d, up, left * a, down, right *
+    a), of size 1 at both ends of a row.  One between takes D^2 times the memory, mostly for zeros.
     """
     xp = array_namespace(*tensors)
     found = []

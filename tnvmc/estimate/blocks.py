@@ -43,12 +43,10 @@ class Blocks:
         self._walkers = 0
 
     def add(self, values: Array, weight: Array | None = None, n_walkers: int = 1) -> None:
-        """Add samples.
+        """Add samples (M, T) in draw-major order, of which real parts count.
 
-        Args:
-            values: (M, T) in draw-major order; real parts count.
-            weight: (M,), on one scale over all calls.
-            n_walkers: independent ones among these samples: chains, or all direct draws.
+        Weights (M,) are on one scale over all calls; `n_walkers` are independent ones among these
+        samples: chains, or all direct draws.
         """
         x = np.asarray(to_host(values)).real.astype(np.float64, copy=False)
         n_samples = len(x)

@@ -35,10 +35,9 @@ def momenta(lattice: Lattice) -> np.ndarray:
 
     Of a square grid q = 2 pi (kx / n_cols, ky / n_rows) with -pi < q <= pi, so that S(q) of these
     reshapes to (n_rows, n_cols).  Of a lattice with a `period` those of its extended zone, its rim
-    included (`symmetric_points`).  Sites elsewhere: q up to 2 pi over the shortest distance.  Along
-    a periodic direction those that fit the ring, which are the only ones that S(q) has a meaning
-    at; elsewhere a grid that is fine enough for a patch of that extent, on which the symmetric
-    points lie.
+    included (`symmetric_points`).  Sites elsewhere: q up to 2 pi over the shortest distance, along
+    a periodic direction those that fit the ring, else a grid that is fine enough for a patch of
+    that extent.
 
     Raises:
         ValueError: a list of bonds without coordinates.

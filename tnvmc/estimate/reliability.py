@@ -49,9 +49,9 @@ def doubts(
     Codes: walkers_disagree (R-hat beyond `mixing.r_hat_limit`, scatter beyond `LEAST_SCATTER`),
     few_walkers (chains of less than 8 walkers, too short to be cut into independent parts; a
     handful of independent samples), heavy_tail (one sample makes nearly all of the variance),
-    few_configurations (two draws of three are the configuration before them: it has nearly all the
-    weight, or moves are seldom accepted, and the rest decides the error; not told where its
-    neighbours are known to move the mean by less than an error), few_effective_samples.
+    few_configurations (two draws of three are the configuration before them, and the rest decides
+    the error; not told where its neighbours are known to move the mean by less than an error),
+    few_effective_samples.
 
     Args:
         estimated: what is judged; no enumeration.

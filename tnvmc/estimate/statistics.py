@@ -214,22 +214,21 @@ def weighted_estimate(values: Array, weight: Array, n_walkers: int = 1) -> Estim
     """Estimate the mean sum(w x) / sum(w) of weighted samples, (M,) or (n_draws, W) both.
 
     For samples drawn from another distribution than the one wanted, with weights (wanted / drawn,
-    to any common factor); an enumeration goes to `estimate`.  The bias of order one over
-    `effective_samples`, - sum h^2 (x - mean) with the shares h of walkers in the weight, is taken
-    off.  The error is made as in `estimate` of the pseudo-values of the jackknife that leaves out
-    walkers, w (x - mean) / <w> times (1 - 1 / W) / (1 - h), so chains and correlations of weight
-    and value count, and a walker that dominates is not mistaken for certainty.  (The draws of a
-    single walker stand for walkers there.)  `variance` is that of x under the wanted distribution,
-    freed of bias by the effective number of samples; `tau`, `r_hat` and `largest_share` are those
-    of the pseudo-values.  Values without weight may be anything.
+    to any common factor).  The bias of order one over `effective_samples`, - sum h^2 (x - mean)
+    with the shares h of walkers in the weight, is taken off.  The error is that of `estimate` for
+    the pseudo-values of the jackknife that leaves out walkers, w (x - mean) / <w> times (1 - 1 / W)
+    / (1 - h), so chains and correlations of weight and value count.  (The draws of a single walker
+    stand for walkers there.) `variance` is that of x under the wanted distribution, freed of bias;
+    `tau`, `r_hat` and `largest_share` are those of the pseudo-values.
 
-    Values may be complex, as for `estimate`.  All weight on one sample: error inf, variance 0.
+    Values may be complex, as for `estimate`; those without weight may be anything.  All weight on
+    one sample: error inf, variance 0.
 
     Raises:
         ValueError: weights negative, not finite or all zero.
 
-    Source: A. B. Owen, Monte Carlo theory, methods and examples, chapter 9.2 (2013); the
-    jackknife: B. Efron, The jackknife, the bootstrap and other resampling plans (1982).
+    Source: A. B. Owen, Monte Carlo theory, methods and examples, chapter 9.2 (2013); the jackknife:
+    B. Efron, The jackknife, the bootstrap and other resampling plans (1982).
     """
     x, w = _series(values, n_walkers), _series(weight, n_walkers)
     share = _shares(w)

@@ -249,10 +249,8 @@ def factorise(
         shift: real.
         ranks: `owner` tells which has what.
 
-    Returns:
-        None; or the pivot that is not positive, and then the factor has no meaning.
-
-    Traffic: n^2 / 2 numbers to each rank.  Memory beside the factor: one row of tiles.
+    Gives None; or the pivot that is not positive, and then the factor has no meaning.  Traffic: n^2
+    / 2 numbers to each rank.  Memory beside the factor: one row of tiles.
     """
     from scipy.linalg import get_blas_funcs, get_lapack_funcs
 

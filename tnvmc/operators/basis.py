@@ -69,7 +69,7 @@ class Basis:
     With `weights` of the local states the number is the sum of these over the sites instead.
     Positions come from two tables, one for each half of the sites: first[head] + rank[tail]; in a
     sector of few states by bisection.  Memory: 8 bytes per state for the codes, 16 d^(N/2) bytes
-    for the tables.  Source: H. Q. Lin, Phys.  Rev.  B 42, 6561 (1990).
+    for the tables.  Source: H. Q. Lin, Phys. Rev. B 42, 6561 (1990).
     """
 
     n_sites: int

@@ -169,10 +169,9 @@ class Lookahead:
 class SectorGuide:
     """Keeps draws in one magnetisation: a local state from which it is out of reach gets factor 0.
 
-    With that alone q is, on the sector, nowhere smaller than without the guide, so that weights
-    are bounded and M draws are worth at least M times the share of the sector in |psi|^2.  It
-    comes late, however: the last spins of a row of bad luck are forced.  A `lookahead` favours
-    local states from which the sector is likely to be reached.
+    So q is, on the sector, nowhere smaller than without the guide, and M draws are worth at least M
+    times the share of the sector in |psi|^2.  The last spins of a row of bad luck are forced, which
+    a `lookahead` avoids by favouring states from which the sector is likely to be reached.
     """
 
     n_sites: int

@@ -261,9 +261,8 @@ def start_configs(
 def lower_states(given: Any, penalty: float | None, problem: Problem) -> tuple[LowerState, ...]:
     """Give the states that psi is kept orthogonal to: of a VMC the one that it would measure.
 
-    Raises:
-        TypeError: neither a VMC, a `LowerState`, nor a list of them.
-        ValueError: as `LowerState.check`; a penalty that is not positive; one state twice.
+    Raises TypeError for neither a VMC, a `LowerState`, nor a list of them; ValueError as
+    `LowerState.check`, for a penalty that is not positive, and for one state twice.
     """
     several = as_tuple(given)
     if penalty is None:

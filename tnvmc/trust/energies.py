@@ -72,12 +72,11 @@ def judged(
     Args:
         found: the measurement.
         lower: states that psi is kept orthogonal to.
-        known: the energy that no state lies below, where it has been looked up; otherwise it is
-            found where a sector of `DIAGONALISED` states (`DIAGONALISED_IN_DOUBT` where another
-            code is found, or the V-score is large) has it.
+        known: the energy that no state lies below, where it has been looked up; else it is found
+            where a sector of `DIAGONALISED` states (`DIAGONALISED_IN_DOUBT` where another code is
+            found, or the V-score is large) has it.
         final: whether an energy far above the exact one, a large variance and missing signs are
-            told, as they are not of an early stage or of a scan of chi; signs neither while steps
-            may still find them.
+            told; signs not while steps may still find them.
 
     Cost: that of diagonalising, once for each operator.
     """

@@ -28,10 +28,10 @@ _RELATIVE = 1e-6  # of the energy: what counts as an error where there is none (
 class Gap(Shown):
     """The energy of one state above that of another; both are totals.
 
-    `error` is that of the samples, the two errors in quadrature: both energies come from samples of
-    their own. Each energy is that of a variational state, and lies above the lowest one of its
-    sector by a residual, which no number of samples lowers.  `residual` and `residual_below`
-    estimate them from the V-scores (`residual_energy`); `bias` is what they do to the gap.
+    `error` is that of the samples, the two errors in quadrature.  Each energy lies above the lowest
+    one of its sector by a residual, which no number of samples lowers: `residual` and
+    `residual_below` estimate them from the V-scores (`residual_energy`); `bias` is what they do to
+    the gap.
     """
 
     energy: float

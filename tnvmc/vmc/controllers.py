@@ -47,7 +47,7 @@ halved."""
 class GrowingSamples:
     """A number of samples that is doubled as noise comes to dominate the steps.
 
-    What shows noise (Byrd, Chin, Nocedal, Wu, Math.  Program. 134, 127 (2012)) is the correlation
+    What shows noise (Byrd, Chin, Nocedal, Wu, Math. Program. 134, 127 (2012)) is the correlation
     of new local energies with the last direction (`optimize.pace`): where noise dominates it is
     negative, and the rate falls with it; twice as many samples do for the noise what half of the
     rate does, and keep the length of the steps.  The sum over steps is one of Page, Biometrika 41,
@@ -134,11 +134,9 @@ class GrowingChi:
         return self.following(seen.closure_spread, threshold)
 
     def following(self, spread: float | None, threshold: float) -> GrowingChi:
-        """Give the chi that follows a mean closure spread.
+        """Give the chi that follows a mean closure spread, None where amplitudes could not be had.
 
-        Args:
-            spread: None where amplitudes could not be had.
-            threshold: `closure_threshold` of the same samples; NaN where it is not known.
+        `threshold` is `closure_threshold` of the same samples; NaN where it is not known.
         """
         if spread is not None and spread <= threshold:
             return self

@@ -47,9 +47,8 @@ class Controller(Protocol):
     def after(self, seen: Observation | None, info: Mapping[str, Any] | None) -> Self:
         """The controller after a step.
 
-        Args:
-            seen: what was drawn; None where sampling failed.
-            info: what the rule reports of the update; None where there was none.
+        `seen` is what was drawn, None where sampling failed; `info` what the rule reports of the
+        update, None where there was none.
         """
 
     def diagnostics(self, before: Self) -> tuple[Diagnostic, ...]:
@@ -57,11 +56,7 @@ class Controller(Protocol):
         return ()
 
     def restored(self, fields: Mapping[str, Any] | None) -> Self | None:
-        """The controller of a checkpoint within the limits of this one.
-
-        Args:
-            fields: those of the checkpoint; None where it has no such controller.
-        """
+        """The controller of a checkpoint, with its fields or None and the limits of this one."""
 
 
 @dataclass(frozen=True)

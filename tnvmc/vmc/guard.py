@@ -86,8 +86,7 @@ class Guard:
         """Add a step that stays; a learning rate that was reduced grows back a little.
 
         `retried` says that theta is the one gone back to, so the retry is not over yet.  After
-        `PATIENCE` failed retries the recent energies no longer stand for the present state, and
-        the window starts anew.
+        `PATIENCE` failed retries the window starts anew.
         """
         before = Guard(scale=self.scale) if self.rollbacks >= PATIENCE else self
         known = error if math.isfinite(error) else 0.0  # a single sample has an infinite error

@@ -218,9 +218,8 @@ def in_parts(
 ) -> Iterator[tuple[Snapshot, SampleInfo]]:
     """Draw in parts, so that memory stays bounded however many samples and ratios are asked for.
 
-    Yields:
-        The snapshot of a part, with the ratios of `targets`, without log-derivatives and with
-        weights on one scale over all parts; and its info.
+    Yields the snapshot of a part, with the ratios of `targets`, without log-derivatives and with
+    weights on one scale over all parts; and its info.
     """
     sampler, problem = method.sampler, replace(method.problem, targets=targets)
     n_sites = problem.operator.n_sites
@@ -275,9 +274,8 @@ class Total:
     def estimate(self, of: tuple[Method, Point] | None = None) -> Estimate:
         """The mean of the sums over terms, and what speaks against its error.
 
-        Args:
-            of: what was measured, where the terms are those of the Hamiltonian: the error is then
-                `neighbours.widened`.
+        Where they are the terms of the Hamiltonian, `of` is what was measured, and the error is
+        `neighbours.widened`.
         """
         assert self._info is not None, "no samples were added"
         values, weight, info = np.concatenate(self._values), self._weight(), self._info

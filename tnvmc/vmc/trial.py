@@ -64,8 +64,8 @@ def best_start(
 
     Returns:
         The parameters to begin with, and starts_tried with `start` (the name), `steps` (the most of
-        one), and `tried`: name, energy, error and variance per site of each, in units of H, in its
-        last steps; good where all energies agree within errors, otherwise open.
+        one), and `tried`: name, energy, error and variance per site of each in its last steps; good
+        where all energies agree within errors, otherwise open.
 
     Cost: at most `STEPS` steps of 1 / `SHARE` of the samples for each, a third as many of all
     samples where there cannot be fewer; and a draw of all samples.

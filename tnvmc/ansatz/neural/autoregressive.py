@@ -197,9 +197,8 @@ def snake(lattice: Lattice) -> tuple[tuple[int], ...]:
 def phase_of(angles: jax.Array, tokens: jax.Array) -> jax.Array:
     """Phases (B,): sum over t of 2 arctan(x) with x = angles (B, T, n) at the tokens (B, T).
 
-    Any function of a configuration is such a sum, and one evaluation gives both it and p.  Each
-    term stays within (-pi, pi), as the pi softsign(x) of Hibat-Allah et al. (2020) does;
-    but that has a jump in its second derivative at x = 0, where the start is.
+    Any function of a configuration is such a sum.  Each term stays within (-pi, pi), and is smooth
+    where the pi softsign(x) of Hibat-Allah et al.  (2020) is not.
     """
     chosen = jnp.take_along_axis(angles, tokens[:, :, None], axis=2)[:, :, 0]
     return 2.0 * jnp.sum(jnp.arctan(chosen), axis=1)

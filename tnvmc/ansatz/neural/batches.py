@@ -207,8 +207,7 @@ _ALIGNMENT = 256
 def to_jax(array: Array) -> Array:
     """Give an array of any namespace as an argument of a function compiled for its device.
 
-    One of the host stays a NumPy array where JAX has no other device: the call takes it in 5
-    microseconds, and to put it there first takes 120.
+    One of the host stays a NumPy array where JAX has no other device, which is quicker.
     """
     if is_cupy(array):
         if not _sees_a_gpu():

@@ -87,9 +87,7 @@ class MADE(Autoregressive):
 class MaskedLinear(nnx.Module):
     """x (B, n) -> x (W * mask) + b (B, m): an output sees inputs of its degree or below.
 
-    Args:
-        below, above: (n,) and (m,) degrees of inputs and outputs, ascending.
-        scale: of the initial weights.
+    `below` (n,) and `above` (m,) are degrees of inputs and outputs, ascending.
     """
 
     def __init__(

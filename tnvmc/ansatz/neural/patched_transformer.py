@@ -31,25 +31,23 @@ HEAD_SCALE = 0.1
 class PatchedTransformer(Autoregressive):
     """psi = sqrt(P) from a decoder-only transformer: p of each patch given the patches before it.
 
-    Keywords: `PatchedTransformerConfig`.
-
-    Patches of b x b sites (or rows x columns), in row-major order, are the tokens: one-hot of their
-    d^k states times an embedding matrix, plus sinusoidal positions; then `layers` causal blocks of
-    `heads` heads and feed-forward width 4 `width`, normalised before each part (`Block` says why);
-    then a head of d^k logits.  `output = "complex"` adds a phase: the sum over patches of one angle
-    each, from a second head.  `attention = "linear"` stores O(1) numbers for each token.
+    Keywords: `PatchedTransformerConfig`.  Patches of b x b sites (or rows x columns), in row-major
+    order, are the tokens: one-hot of their d^k states times an embedding matrix, plus sinusoidal
+    positions; then `layers` causal blocks of `heads` heads and feed-forward width 4 `width`,
+    normalised before each part; then a head of d^k logits.  `output = "complex"` adds a phase: the
+    sum over patches of one angle each, from a second head.  `attention = "linear"` stores O(1)
+    numbers for each token.
 
     Called: (B, N) local states -> ln psi (B,), real or complex.  Cost per configuration of T
-    patches, to evaluate and to draw, per layer: O(T^2 width + T width^2) with keys and values
-    remembered while drawing; "linear": O(T width^2).  It starts near the uniform superposition,
-    with tokens of the size of their positions.
+    patches, to evaluate and to draw, per layer: O(T^2 width + T width^2); "linear": O(T width^2).
+    It starts near the uniform superposition.
 
     Raises:
         ValueError: patches that do not tile the lattice, a patch of more than 1024 states; what
             `PatchedTransformerConfig` does not know.
 
     Source: K. Sprague, S. Czischek, "Variational Monte Carlo with large patched transformers",
-    Commun. Phys. 7, 90 (2024), arXiv:2306.03921.  Transformers as quantum states: Y.-H. Zhang, M.
+    Commun.  Phys. 7, 90 (2024), arXiv:2306.03921.  Transformers as quantum states: Y.-H. Zhang, M.
     Di Ventra, PRB 107, 075147 (2023).  Angles: M. Hibat-Allah et al., PRR 2, 023358 (2020).
 
     It does not know which patches are neighbours, nor periodic boundaries: both are learnt.  The

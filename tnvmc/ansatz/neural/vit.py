@@ -140,18 +140,14 @@ class RelativeAttention(nnx.Module):
         "decoupled"  softmax_j(q_i . k_j / sqrt(r)) + p_{i-j}
         "factored"   p_{i-j}                           no queries, no keys: alike for every input
 
-    Along a periodic direction of n patches displacements count modulo n, so there are n of them
-    and the layer commutes with translations by patches; along an open one there are 2n - 1.
+    Along a periodic direction of n patches displacements count modulo n, so that the layer commutes
+    with translations by patches; along an open one there are 2n - 1. p starts as noise: of 1 /
+    sqrt(n) in "factored", which keeps the size of the values, a tenth of it beside the softmax.
 
-    p starts as noise: of 1 / sqrt(n) in "factored", which keeps the size of the values, a tenth
-    of it beside the softmax, which starts as the mean over the patches.
-
-    Source: R. Rende, L. L. Viteritti, Mach. Learn.: Sci. Technol. 6, 010501 (2025),
-    arXiv:2405.18874; "t5" after C. Raffel et al., JMLR 21, 140 (2020), which shares p among
-    far displacements and leaves out the 1 / sqrt(r).  Of the paper's text only its beginning was
-    at hand: the formulas are ours from its names and figures (T5's bias inside the softmax, the
-    same bias outside it, the bias alone); the authors' tutorial on this wave function (NetKet,
-    2025) has the factored one as it is here.
+    Source: R. Rende, L. L. Viteritti, Mach.  Learn.: Sci.  Technol. 6, 010501 (2025),
+    arXiv:2405.18874; "t5" after C. Raffel et al., JMLR 21, 140 (2020).  The formulas are ours from
+    the names and figures of the paper, and the factored one is that of the authors' tutorial
+    (NetKet, 2025).
     """
 
     def __init__(self, grid: Grid, periodic: Wraps, config: ViTConfig, *, rngs: nnx.Rngs) -> None:

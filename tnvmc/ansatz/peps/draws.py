@@ -153,9 +153,8 @@ class Drawer:
 class _DrawnRow:
     """A row that is being drawn: what is left of the present column and what is right of it.
 
-    The part that is drawn is kept as a boundary MPS under construction: isometries behind, and
-    a carry (B, top, row, kappa) in which the present column is opened.  `left` (B, kappa, bond,
-    kappa') joins ket and bra of it through the boundary below.
+    What is drawn is kept as isometries of a boundary MPS behind, and a carry (B, top, row, kappa).
+    `left` (B, kappa, bond, kappa') joins ket and bra of it through the boundary below.
     """
 
     def __init__(self, columns: Sequence[_Column], top: BoundaryMPS, chi: int) -> None:

@@ -79,17 +79,15 @@ def strip_engine(
     """
     layers = Layers.build(variants.of_tensors(tensors) if variants else tensors, shape, scheme)
     layers = replace(layers, variants=variants) if variants else layers
-    cut_once = None  # at which chi, where that is in one sweep
     if isinstance(scheme, SRC):
-        cut_once = scheme.chi if scheme.sweeps == 1 else None
         layers = replace(layers, sketches=sketches_of(layers.tables, shape, scheme))
     engine: StripEngine = ArrayStrips(layers)
     if layers.tables["down"].compiled:
         from tnvmc.ansatz.peps.compiled_strips import CompiledRings, CompiledStrips  # needs Numba
 
         engine = CompiledStrips(layers)
-        if rings and cut_once:
-            return CompiledRings(engine, cut_once)
+        if rings and isinstance(scheme, SRC):
+            return CompiledRings(engine, scheme.chi)
     return RingStrips(engine) if rings else engine
 
 

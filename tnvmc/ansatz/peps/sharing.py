@@ -146,9 +146,8 @@ class SharedTensors:
     def n_gauge(self) -> int:
         """Count directions of theta that change psi by a factor, on bonds that can be filled.
 
-        A scale for each orbit of sites, and X with its inverse on bonds that go together, without
-        scale: D^2 - 1; where both of its ends must turn by the same X, which keeps its signs, D (D
-            - 1) / 2.
+        A scale for each orbit of sites, and X with its inverse, without scale, on bonds that go
+        together: D^2 - 1; where both ends must turn by the same X, D (D - 1) / 2.
         """
         return len(self.orbits) + sum(
             D * (D - 1) // 2 if is_reversed else D**2 - 1 for D, is_reversed in self._gauges()

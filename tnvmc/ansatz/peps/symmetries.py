@@ -138,8 +138,7 @@ def is_easy_plane(operator: Operator) -> bool:
 def signs_are_known(operator: Operator, found: Sharing) -> bool:
     """Tell whether every bond with signs has terms from which they follow.
 
-    Where no term joins the two sites (J1 = 0 beside J2) both kinds of signs are taken in turn, and
-    no other choice is better; the state at D = 2 loses more than where they are known.
+    Where no term joins the two sites (J1 = 0 beside J2) both kinds of signs are taken in turn.
     """
     colours = np.array(found.colours)
     return all(_ground_of_pair(operator, pair, colours) is not None for pair, _ in found.signs)

@@ -12,11 +12,7 @@ from tnvmc.backend.host.vectors import keep, pointer, shifted
 def dots(columns, spins, blocks, out):
     """Add the sums over k of columns[s, k] blocks[spins[s], k] to out[s], in its precision.
 
-    Args:
-        columns: (M, w); rows are contiguous, and may be apart.
-        spins: (M,), which say the row of `blocks`.
-        blocks: (d, w), contiguous.
-        out: (M,).
+    `columns` are (M, w), with contiguous rows; `spins` (M,) say the row of `blocks` (d, w).
     """
     step, width = columns.strides[0] // columns.itemsize, columns.shape[1]
     first, block = pointer(columns, 0), pointer(blocks, 0)

@@ -360,7 +360,7 @@ def absorb_lanes(row, chi, bonds, lane, held, rooms, out):
         row, chi, bonds: as of `absorb`.
         lane: configurations (n, N), the walker of each (n,), the first of them, and how many.
         held: pointer to environments of all walkers, closed with the sketch; the step between
-            walkers; the column from which on they are used in place of new ones.
+            walkers; the column from which on they take the place of new ones.
         rooms: of `room_of_lanes`.
         out: pointers to the new tensors and log scales of the first of them.
     """

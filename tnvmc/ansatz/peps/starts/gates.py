@@ -93,9 +93,8 @@ def _path(places: Patch, found: Embedding) -> tuple[Patch, Patch] | None:
     """Legs followed and places visited from one of two places to the other, by two bonds at most.
 
     Between the ends of a diagonal only one of the two corners is used: with half a gate through
-    each of them, dimers on diagonals never form (Shastry-Sutherland), and J1-J2 gains nothing.
-    The second corner is for grids that lack bonds at the first.  Around a ring the shorter way is
-    taken, of two equal ones that to the right.
+    each of them, dimers on diagonals never form.  The second corner is for grids that lack bonds at
+    the first.  Around a ring the shorter way is taken, of two equal ones that to the right.
     """
     n_cols = found.shape[1]
     (r0, c0), (r1, c1) = divmod(places[0], n_cols), divmod(places[-1], n_cols)

@@ -71,9 +71,8 @@ def grow(
 ) -> list[Array]:
     """Give the same state with bonds of size D: old entries kept, new ones small and random.
 
-    `noise` is the norm of a tensor's new entries relative to that of the tensor, so amplitudes
-    change by about that; with none they stay as they are, but then the new entries have no
-    gradient either and stay zero.
+    `noise` is the norm of a tensor's new entries relative to that of the tensor; with none they
+    have no gradient either and stay zero.
 
     Raises:
         ValueError: a bond is larger than D already; tensors that do not fit the lattice.
@@ -115,10 +114,9 @@ def product_starts(
 ) -> dict[str, Array]:
     """Give ordered product states by name, each as one vector per site (N, d).
 
-    Orders "neel", "row stripes", "column stripes" and "uniform" of the rows and columns of the
-    grid, with the spins in the plane (along +-x), and the first three along z: "neel x", "neel z",
-    ...  Those in the plane are canted towards z by as much as gives the mean 2 Sz = magnetisation,
-    so that a sector of the walkers holds a large part of them.
+    Orders "neel", "row stripes", "column stripes" and "uniform" of the grid with the spins in the
+    plane (along +-x), and the first three along z: "neel x", "neel z", ... Those in the plane are
+    canted towards z by as much as gives the mean 2 Sz = magnetisation.
     """
     rows, columns = np.divmod(np.array(lattice.places), lattice.n_cols)
     patterns = {
@@ -174,9 +172,8 @@ _DESCENTS = 8  # from random signs
 def _lowest_signs(operator: Operator, vectors: Array, up: Array) -> Array:
     """Give the vectors (N, d), each `up` (d,) or its mirror image, of lowest energy that is found.
 
-    The patterns of the grid say nothing of a lattice from a list of bonds, or of couplings of both
-    signs; there a uniform state may even be an eigenstate, which no step leaves.  Signs are turned
-    site by site while that lowers the energy.
+    The patterns of the grid say nothing of a list of bonds, or of couplings of both signs.  Signs
+    are turned site by site while that lowers the energy.
     """
     both = np.stack([up, up * (-1.0) ** np.arange(len(up))])
     tables: list[tuple[Patch, Array]] = []
