@@ -194,7 +194,7 @@ def draw(rows: list[Row], path: Path) -> None:
         figure = style.new_figure(10, 2.9 * len(cases) + 0.6)
         panels = figure.subplots(len(cases), 3, sharex="col", squeeze=False)
         for (L, D), line in zip(cases, panels, strict=True):
-            for number, (name, marker) in enumerate(zip(SCHEMES, "osD^", strict=True)):
+            for number, (name, marker) in enumerate(zip(SCHEMES, "osD", strict=True)):
                 mine = [row for row in rows if (row["D"], row["scheme"]) == (D, name)]
                 rate = max(row["gflops_gemm"] for row in mine)
                 psi, energy = ([row["errors"][key][0] for row in mine]
@@ -219,7 +219,7 @@ def draw(rows: list[Row], path: Path) -> None:
         panels[-1][1].set_xlabel("operations of a sample, MFLOP\n(numbers in circles: χ of SRC)")
         panels[-1][2].set_xlabel("operations of a sample, MFLOP")
         figure.legend(
-            *panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4
+            *panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=3
         )
         path.write_bytes(style.encode(figure, path.suffix[1:]))
 

@@ -285,16 +285,11 @@ def _changed(configs: Array, group: Targets, local_dim: int) -> _Changed:
 def central_differences(
     log_amplitude: Callable[[Array, Array], LogAmplitude], theta: Array, configs: Array
 ) -> Array:
-    """Give O_k(s) = d ln psi(s) / d theta_k by central differences in theta: (B, P).
+    """Give O_k(s) = d ln psi(s) / d theta_k by central differences, along the real axis: (B, P).
 
     The step h = eps^(1/3) max(1, |theta_k|) balances the truncated series against rounding where ln
     psi and its third derivative are of order 1: errors are some eps^(2/3), 4e-11 in double
     precision, 2e-5 in single.
-
-    Args:
-        log_amplitude: of theta (P,) and configs (B, N).
-        theta: (P,) real, or complex where psi is holomorphic in it: steps go along the real axis.
-        configs: (B, N).
 
     Complex where phases are; zero where psi = 0, at theta or after a step.  Cost: 2 P amplitudes
     per configuration.

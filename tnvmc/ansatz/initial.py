@@ -40,21 +40,15 @@ _TREATMENT = ("marshall", "average", "magnetisation", "init_scale")
 def initial_parameters(
     ansatz: Ansatz, operator: Operator, seed: int = 0, kind: str | None = None
 ) -> Array:
-    """Make parameters (P,) to start from.
+    """Make parameters theta (P,) to start from, on the host.
 
     Args:
-        ansatz: the wave function.
-        operator: the Hamiltonian.
-        seed: of random numbers.
         kind: one of the `starts` of the state: "simple_update" and, stopped early, "short_update"
             (PEPS and open MPS), "random" (positive for a PEPS), "product" (the ordered product
             state of lowest energy, with a little noise on a PEPS); or the path of a run or a
             checkpoint of the same kind of state on the same lattice, grown or cut where its D is
             another, or of a network of the same architecture.  None or "auto": the first of the
             `starts`.
-
-    Returns:
-        theta (P,), on the host.
 
     Raises:
         ValueError: a start that this wave function does not have.

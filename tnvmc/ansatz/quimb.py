@@ -28,15 +28,9 @@ apart."""
 def grid_to_quimb(
     tensors: Sequence[Array], shape: tuple[int, int]
 ) -> qtn.PEPS | qtn.MatrixProductState:
-    """Give a quimb PEPS, or a MatrixProductState for a grid of one row.
+    """Give a quimb PEPS, or a MatrixProductState for a grid of one row, with its default indices.
 
-    Args:
-        tensors: (d, up, left, down, right), row by row; legs of the rim are dropped.
-        shape: rows and columns of the grid.
-
-    Returns:
-        A network whose physical indices carry quimb's default names, "k{row},{column}" and
-        "k{site}".
+    Tensors (d, up, left, down, right) come row by row; legs of the rim are dropped.
     """
     import quimb.tensor as qtn
 
@@ -58,12 +52,9 @@ def grid_to_quimb(
 def grid_from_quimb(state: qtn.PEPS | qtn.MatrixProductState) -> tuple[Lattice, list[Array]]:
     """Give the grid and the tensors of a quimb PEPS or MPS with open boundaries.
 
-    Bonds that quimb has fused or dropped come back as one leg, of size 1 where there is none; a
-    common exponent that it has split off is put back.
-
-    Returns:
-        An open square lattice (a chain for an MPS), and tensors (d, up, left, down, right), row by
-        row.
+    The grid is an open square lattice (a chain for an MPS), tensors are (d, up, left, down, right),
+    row by row.  Bonds that quimb has fused or dropped come back as one leg, of size 1 where there
+    is none; a common exponent that it has split off is put back.
 
     Raises:
         TypeError: no PEPS and no MPS.

@@ -54,11 +54,8 @@ def uniforms_of_passes(
     """Draw uniform numbers in [0, 1), 53 random bits each: float64 (len(passes), len(walkers), n).
 
     Args:
-        seed: key of the run, 0 <= seed < 2**64.
         stream: (step, passes) of the run; each pass of each step has its own numbers.
         walkers: global indices of the walkers, so that a chunk draws what the whole would.
-        n: numbers per walker.
-        xp: namespace of the result.
 
     Raises:
         ValueError: a seed or stream outside 0..2**64-1 and 0..2**32-1.

@@ -71,7 +71,7 @@ def boundary_expectation(
     magnetisation: int | None = None,
     seed: int = 0,
 ) -> DoubleLayerValue:
-    """Give <psi|H|psi> / <psi|psi> by boundary MPS of the double layer.
+    """Give <psi|H|psi> / <psi|psi> by boundary MPS of the double layer, at `estimated_cost`.
 
     Terms in one row or column, or within two rows or two columns, are contracted exactly between
     the boundaries; pairs of sites farther apart are carried through compressed rows.  All terms of
@@ -79,18 +79,14 @@ def boundary_expectation(
 
     Args:
         tensors: NumPy arrays (d, up, left, down, right), row by row, legs of the rim of size 1.
-        operator: on the grid of the tensors.
         chi: largest bond of the boundaries.
         magnetisation: twice the total Sz of the sector that psi is projected on, for operators that
             conserve it (not checked).
-        seed: of the sketches.
 
     Raises:
         TermsDoNotFit: terms on three or four sites over more than two rows and two columns.
         EmptySector: psi has no component in the sector.
         ValueError: the number of tensors does not fit the lattice; no such sector; chi below 1.
-
-    Cost: see `estimated_cost`.
     """
     started = perf_counter()
     if chi < 1:

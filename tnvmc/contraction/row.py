@@ -101,13 +101,11 @@ def transfer(env: Array, top: Array | None, sites: Sequence[Array], bottom: Arra
     """Absorb one column into an environment, in either direction (see the table of layouts).
 
     Args:
-        env: (B, top, row_1, ..., row_k, bottom), or (B, carried, ...), D times the cost.
+        env: (B, top, row_1, ..., row_k, bottom), or (B, carried, ...), D times the cost; as the
+            result.
         top: (B, out, vertical, in) or None.
         sites: k arrays (B, out, down, up, in).
         bottom: (B or 1, vertical, in, out) or None.
-
-    Returns:
-        The environment one column further, of the same axes.
 
     Cost per walker: 2 chi^3 D^(k+1) + k chi^2 D^(k+3).  No array is transposed.
     """

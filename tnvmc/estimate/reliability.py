@@ -54,8 +54,6 @@ def doubts(
     few_effective_samples.
 
     Args:
-        estimated: what is judged; no enumeration.
-        n_walkers: of the chains.
         limits: names of what is to be raised where weights are uneven.
         effective: samples that weighted ones are worth.
         changed: see `changed_part`.

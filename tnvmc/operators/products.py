@@ -119,8 +119,6 @@ def place(
     `from_bonds`, have the direction in which they are given; for grids see `Lattice.directed`.
 
     Args:
-        lattice: whose sites and bonds are meant.
-        text: see the module.
         where: a kind of bonds; "all" sites; a list of tuples of sites, or of sites for a product on
             one site; one tuple for one place.
         coupling: a number, also a complex one; one for each place; a mapping from place to number.

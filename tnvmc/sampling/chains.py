@@ -105,13 +105,11 @@ class Sampler(Samples):
     ) -> tuple[Snapshot, Point, SampleInfo]:
         """Draw from |psi|^2 by chains that go on from `point.configs` (W, N), walker by walker.
 
-        Random numbers have the address (seed, stream, sweep, walker, move), so the chain is a
-        function of the arguments.  Cost: n_burn + n_draws * n_thin sweeps and n_draws measurements
-        per walker.  Memory: the Jacobian dominates, M * P numbers when dense and M * P / d as
-        slices, and while draws are joined twice that when dense; plus one ansatz cache per worker.
-
-        Returns:
-            See `Samples.draw`; sample = draw * W + walker.
+        Sample draw * W + walker is that of a walker.  Random numbers have the address (seed,
+        stream, sweep, walker, move), so the chain is a function of the arguments.  Cost: n_burn +
+        n_draws * n_thin sweeps and n_draws measurements per walker.  Memory: the Jacobian
+        dominates, M * P numbers when dense and M * P / d as slices, and while draws are joined
+        twice that when dense; plus one ansatz cache per worker.
 
         Raises:
             ValueError: configs of another shape; psi vanishes for a walker even after burn-in; all

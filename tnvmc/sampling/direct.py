@@ -73,22 +73,17 @@ class DirectSampler(Samples):
     def draw(
         self, problem: Problem, point: Point, stream: int, jacobian: bool = True
     ) -> tuple[Snapshot, Point, SampleInfo]:
-        """Draw M configurations and measure each once.
+        """Draw M configurations and measure each once; see `Samples.draw`.
 
         Where the operator conserves the magnetisation, psi is that of the sector.  Random numbers
-        have the address (seed, stream, DRAW_PASS, draw, site).  Cost per draw: see the `drawer` of
-        the ansatz, one `start` and one `measure`; memory as for `Sampler`.
-
-        Returns:
-            See `Samples.draw`; the weights |psi|^2 / q are normalised by their sum
-            (`estimate.statistics.weighted_estimate`).
+        have the address (seed, stream, DRAW_PASS, draw, site).  The weights |psi|^2 / q are
+        normalised by their sum (Vieijra, Haegeman, Verstraete and Vanderstraeten, PRB 104, 235141
+        (2021)).  Cost per draw: see the `drawer` of the ansatz, one `start` and one `measure`;
+        memory as for `Sampler`.
 
         Raises:
             ValueError: an ansatz without direct draws; a magnetisation that there is not
                 (`sector_of`); psi vanishes at all draws.
-
-        Source: weights of perfect sampling with truncated boundaries, Vieijra, Haegeman, Verstraete
-        and Vanderstraeten, PRB 104, 235141 (2021).
         """
         began = time.perf_counter()
         ansatz, theta, xp = problem.ansatz, point.theta, array_namespace(point.theta)

@@ -48,16 +48,13 @@ class Enumerate(Samples):
     def draw(
         self, problem: Problem, point: Point, stream: int = 0, jacobian: bool = True
     ) -> tuple[Snapshot, Point, SampleInfo]:
-        """Measure all configurations, with weight |psi|^2 / sum |psi|^2.
+        """Measure all configurations, with weight |psi|^2 / sum |psi|^2; the point stays.
 
         They are those of one magnetisation if the operator conserves it, else all d^N, in
         lexicographic order, through `start` and `measure` as in sampling.  Expectation values with
-        these weights are exact for the (truncated) amplitudes, except that configurations with
-        psi = 0 carry no weight whatever their local value times psi.  Cost: one measurement per
+        these weights are exact for the (truncated) amplitudes, except that configurations with psi
+        = 0 carry no weight whatever their local value times psi.  Cost: one measurement per
         configuration; memory as for that many samples.
-
-        Returns:
-            See `Samples.draw`; the point is the one given.
 
         Raises:
             ValueError: more than `MAX_CONFIGS` configurations; psi = 0 everywhere; a magnetisation

@@ -80,11 +80,9 @@ def moves_for(operator: Operator, chosen: Sequence[str] | Targets | None = None)
     """Moves for a Hamiltonian: those that fit it, or those asked for.
 
     By default, where it conserves the magnetisation, exchanges over its two-site patches that have
-    off-diagonal elements (for J1-J2 the diagonals too: their ratios are needed for the energy
-    anyway, and they shorten the autocorrelation).  Else flips of all sites and, on such patches,
-    exchanges and pair flips: flips alone would have to pass through configurations that an
-    anisotropic magnet hardly takes.  In both cases its own moves on three and four sites.  Where
-    the pairs do not connect the lattice, the nearest bonds are added.
+    off-diagonal elements.  Else flips of all sites and, on such patches, exchanges and pair flips.
+    In both cases its own moves on three and four sites.  Where the pairs do not connect the
+    lattice, the nearest bonds are added (decision 15).
 
     Args:
         operator: the Hamiltonian.
@@ -92,8 +90,8 @@ def moves_for(operator: Operator, chosen: Sequence[str] | Targets | None = None)
             (d^k, R) by patch.
 
     Raises:
-        ValueError: an unknown name; a table that is not symmetric; moves that leave the sector of
-            a conserved magnetisation, or do not reach all of it (see `ergodicity.check_reach`).
+        ValueError: an unknown name; a table that is not symmetric; moves that leave the sector of a
+            conserved magnetisation, or do not reach all of it (see `ergodicity.check_reach`).
     """
     if chosen is None:
         return _fitting(operator)

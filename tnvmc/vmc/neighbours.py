@@ -128,18 +128,12 @@ def widened(
 ) -> tuple[Estimate, float | None]:
     """Widen the error of an energy by what neighbours of few configurations add to it.
 
-    Only where less than `LEAST_CHANGED` of the draws differ from the one before: samples that are
-    all different speak for those that are not seen.  The error becomes 1.1 |E' - E| where that is
-    larger, E' = `energy_with_neighbours`.  The mean stays that of the samples.
+    Only where less than `LEAST_CHANGED` of the draws differ from the one before (`changed`, None
+    for an enumeration): samples that are all different speak for those that are not seen.  The
+    error becomes 1.1 |E' - E| where that is larger, E' = `energy_with_neighbours` of the `configs`
+    (M, N) drawn.  The mean stays that of the samples.
 
-    Args:
-        energy: of samples at `theta`.
-        changed: `changed_part` of them; None for an enumeration.
-        configs: what was drawn, (M, N), on the host.
-
-    Returns:
-        The estimate, and (E' - E) / error before, 0 where E' is E; None where nothing was done.
-
+    Gives the estimate, and (E' - E) / error before, 0 where E' is E; None where nothing was done.
     Cost: measuring what was drawn, each once, and as many neighbours as samples at most.
     """
     if changed is None or changed >= LEAST_CHANGED or not math.isfinite(energy.mean):

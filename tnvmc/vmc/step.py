@@ -44,9 +44,7 @@ class _Update:
 def advance(base: Method, state: State) -> tuple[State, StepRecord]:
     """Make one step: a function of the state, and of the clock where the schedule reads it.
 
-    Args:
-        base: the method before the settings that follow the steps (`State.controllers`).
-        state: where the step begins.
+    `base` is the method before the settings that follow the steps (`State.controllers`).
 
     Raises:
         OptimisationFailed: more than `PATIENCE` steps in a row were undone.

@@ -57,10 +57,7 @@ def best_start(
     (`fixed_exchanges`).  The steps leave no trace: a run from the start that is named here is the
     same.
 
-    Args:
-        method: that of the first step.
-        state: before the first step.
-        thetas: parameters (P,) by name, the default first.
+    `thetas` are parameters (P,) by name, the default first.
 
     Returns:
         The parameters to begin with, and starts_tried with `start` (the name), `steps` (the most of

@@ -1,1 +1,1 @@
-"""States made of other states: symmetrised, mixed precision."""
+"""States made of other states: sums over a group, products."""

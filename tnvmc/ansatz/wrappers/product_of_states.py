@@ -103,20 +103,16 @@ class ProductOfStates(_Factors):
             both; no weights.  None: "first" where psi_a is contracted with boundaries, which its
             sweeps use again and full amplitudes do not (PEPS, open MPS); else "both".
 
-    Log-derivatives stand side by side (`HStackJacobian`), ratios are multiplied.
-
-    With "first" a chain draws s from |psi_a|^2 and a snapshot gives it the weight |psi_b(s)|^2 over
-    that of a reference configuration, times the weight that psi_a gave it, if any: importance
-    sampling, with a bias of one over the number of samples (see `estimate.statistics`).  A step
-    reports the effective number of samples, which falls as exp(-Var ln |psi_b|^2) where that is
-    Gaussian, so it does with the number of sites; configurations where psi_a = 0 are never seen.
-    "both" has neither, at the cost of two full amplitudes a move (decision 26).
+    With "first" a snapshot has the weight |psi_b(s)|^2 over that of a reference configuration,
+    times the weight that psi_a gave it, if any: importance sampling, with a bias of one over the
+    number of samples.  The effective number of samples falls as exp(-Var ln |psi_b|^2) where that
+    is Gaussian; configurations where psi_a = 0 are never seen. "both" has neither, at the cost of
+    two full amplitudes a move (decision 26).
 
     Starts where psi_a starts, with psi_b nearly constant (`initial`).  Cost of a measurement: one
     of psi_a, and one `start` and `measure` of psi_b.
 
-    What it does not do: orbits; grow in D; be symmetrised with sweeps
-    of psi_a.
+    What it does not do: orbits; grow in D; be symmetrised with sweeps of psi_a.
 
     Raises:
         ValueError: different sites, local dimensions or types of the parameters; other `sweeps`.

@@ -69,14 +69,12 @@ class Symmetrised(Ansatz):
 
     A measurement costs |G| times `start` and `measure` of `ansatz` and gives ratios by
     psi_sym(s')/psi_sym(s) = sum_g w_g psi(g s')/psi(g s), w_g = chi(g) psi(g s)/psi_sym(s), and
-    log-derivatives sum_g w_g O(g s), dense: M P numbers.
+    log-derivatives sum_g w_g O(g s), dense: M P numbers.  Memory does not grow with |G|.
 
-    Reweighting: chains draw s from |psi|^2 as they do without symmetry, and every sweep ends by
-    picking for each walker a random g; a measurement looks at g s.  Such configurations are
-    distributed as q(s) = sum_g |psi(g s)|^2 / |G|, and the snapshot gives them the weight
-    |psi_sym(s)|^2 / (|G|^2 q(s)), between 0 and 1 and 1 where psi is symmetric already, so that no
-    configuration is missed and no weight diverges (decision 29).  Walkers stay those of `ansatz`,
-    configurations and amplitudes; snapshots are of psi_sym.  Memory does not grow with |G|.
+    Reweighting: chains draw s from |psi|^2, and every sweep ends by picking for each walker a
+    random g; a measurement looks at g s, which has the distribution q(s) = sum_g |psi(g s)|^2 / |G|
+    and the weight |psi_sym(s)|^2 / (|G|^2 q(s)), between 0 and 1 and 1 where psi is symmetric
+    already (decision 29).  Walkers stay those of `ansatz`; snapshots are of psi_sym.
 
     A PEPS with open bonds summed over the translations of a torus is a periodic state, at the price
     of N contractions.

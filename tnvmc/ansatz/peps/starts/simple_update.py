@@ -1,18 +1,14 @@
 """Simple update: imaginary-time evolution of a PEPS with weights on its bonds.
 
-Jiang, Weng and Xiang, Phys. Rev. Lett. 101, 090603 (2008).  The rest of the network enters a gate
-only by the weights around it, so a step is cheap, and the result is a start for an
-optimisation, not a ground state.
+Jiang, Weng and Xiang, Phys.  Rev.  Lett. 101, 090603 (2008).  The rest of the network enters a gate
+only by the weights around it, so a step is cheap, and the result is a start for an optimisation,
+not a ground state.
 
-What makes it a good start is the direction of its order.  The evolution settles in a state that
-breaks the spin symmetry.  Where the Hamiltonian conserves the magnetisation, the order is started
-in the plane: sampling a sector of fixed magnetisation then projects the state onto it, which
-restores the rotations about z and lowers the energy far below that of the evolved state itself
-(Heisenberg 4x4, D=4: from 2e-2 above the ground state to 8e-4).  Projection does not improve a
-state with order along z.
+Where the Hamiltonian conserves the magnetisation, the order is started in the plane: sampling a
+sector then projects the state onto it, which restores the rotations about z and lowers the energy
+far below that of the evolved state.  Projection does not improve a state with order along z.
 
-Products over batches of bonds stay with `numpy.einsum`: opt_einsum has no BLAS for batches, and is
-2 to 30 times slower here.
+Products over batches of bonds stay with `numpy.einsum`: opt_einsum has no BLAS for batches.
 """
 
 from __future__ import annotations
@@ -65,12 +61,8 @@ def simple_update(
     kept at `operator.magnetisation` (0 where none is meant) by factors exp(c Sz) on all sites: one
     constant in that sector, and what a bond leaves out is chosen for it.
 
-    Args:
-        operator: the Hamiltonian; its lattice gives the grid of the network and the bonds in use.
-        D: bond dimension.
-        max_steps: limit of the steps of each of three time steps; 0 gives the start.
-        seed: of the noise on the start where the magnetisation is not conserved.
-        bonds: "periodic" for tensors whose rows are rings.
+    At most `max_steps` are made of each of three time steps; 0 gives the start.  Periodic `bonds`
+    are for tensors whose rows are rings.
 
     Returns:
         Real tensors for a real operator, each of norm 1, the bonds in use of size D (filled with
@@ -81,8 +73,6 @@ def simple_update(
 
     Cost per bond and step: d D^5 and an SVD of (d^2 D) x (d^2 D); per pair two steps apart an SVD
     of d^2 D x d^3 D^3.
-
-    Does not bound the energy from above, and leaves loops of the lattice out.
     """
     D, seed = whole("simple update", "D", D), whole("simple update", "seed", seed, 0)
     max_steps = whole("simple update", "max_steps", max_steps, 0)

@@ -285,18 +285,13 @@ def equilibrate(state: VidalPEPS) -> None:
 
 
 def cut(state: VidalPEPS, D: int) -> tuple[list[Array], float]:
-    """Keep the D states of largest weight on every bond.
+    """Keep the D states of largest weight on every bond of a state, in place, in any gauge.
 
-    Exact where a bond needs no more of them, as on a tree for a bond of rank D.  With loops it is
-    an approximation, good enough to begin an optimisation: see `docs/decisions/036-cut-states.md`.
+    Exact where a bond needs no more of them, as on a tree for a bond of rank D. With loops it is an
+    approximation (docs/decisions/036-cut-states.md).
 
-    Args:
-        state: that is cut, in place, in any gauge.
-        D: largest bond of the result.
-
-    Returns:
-        Tensors of norm 1, with the bonds in use of size D; and the largest weight that a bond lost,
-        as a share of the sum of squares of its weights.  It is no error of the energy.
+    Gives tensors of norm 1, with the bonds in use of size D; and the largest weight that a bond
+    lost, as a share of the sum of squares of its weights.  It is no error of the energy.
 
     Raises:
         ValueError: a state that vanishes.
