@@ -357,7 +357,7 @@ def test_bad_input(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
         assert "own.toml" in error
     own.write_text(BOTH_FLIPPED)
     twice = ("--operator", "own.toml") * 2
-    assert "two files name their operator" in complaint(capsys, "run", *twice)
+    assert "two operators are named 'both flipped'" in complaint(capsys, "run", *twice)
     assert "no such file" in complaint(capsys, "run", "--operator", "absent.toml")
     assert "no such folder" in complaint(capsys, "absent")
     assert "is a file" in complaint(capsys, "own.toml")

@@ -17,6 +17,7 @@ from tnvmc.estimate.momenta import correlation_matrix, momenta, staggering, stru
 from tnvmc.estimate.observables import (
     Dimers,
     LocalTerms,
+    Squares,
     at_fixed_magnetisation,
     energy_terms,
     local_energy,
@@ -28,6 +29,7 @@ from tnvmc.estimate.observables import (
 )
 from tnvmc.estimate.statistics import estimate, exact_estimate, weighted_estimate
 from tnvmc.lattice import from_bonds
+from tnvmc.operators.order import order_on, order_parameter
 from tnvmc.operators.spin import kron, spin_matrices
 from tnvmc.operators.term import Term
 from tnvmc.sampling.configurations import initial_configs
@@ -321,3 +323,14 @@ def test_what_needs_coordinates_or_sublattices_says_so() -> None:
         momenta(triangle)
     with pytest.raises(ValueError, match="odd"):
         staggering(triangle)
+
+
+@pytest.mark.parametrize("name", ["dimer_columnar", "dimer_staggered", "plaquette", "chirality"])
+def test_squares_need_no_distant_products(name: str) -> None:
+    """Of a complex state, and with the ratios of single bonds and figures alone."""
+    world = World("heisenberg", "complex128")
+    squares = Squares(order_on(name, world.lattice).parts)
+    assert max(map(len, squares.targets)) <= 4
+    full = oracles.dense_hamiltonian(order_parameter(name, world.lattice))
+    expected = np.vdot(world.psi, full @ world.psi).real
+    assert world.means(squares) == pytest.approx([expected], abs=EXACT)

@@ -154,7 +154,8 @@ def _exact(options: argparse.Namespace) -> None:
     option("--direct", action="store_true", help="independent weighted draws instead of chains"),
     option("--enumerate", action="store_true", help="all configurations instead of samples"),
     repeated(
-        "--operator", metavar="FILE.toml", dest="operators", help="an operator of your own"
+        "--operator", metavar="FILE.toml", dest="operators",
+        help="an operator of your own, or the name of an order parameter, as neel",
     ),
     option(
         "--lanczos", action="store_true",

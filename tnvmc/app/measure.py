@@ -23,7 +23,8 @@ from tnvmc.app.stages import check_overrides, plan_of, restored
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.estimate.observable_set import ALL_PAIRS, ENERGY, ObservableSet
+from tnvmc.estimate.observable_set import ALL_PAIRS, ENERGY
+from tnvmc.operators.order import OF_PAIRS, ORDERS, order_of
 from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
@@ -31,13 +32,12 @@ from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.sampling.problem import Samples
 from tnvmc.session.lanczos import N_CONNECTED, LanczosStep, step_from
-from tnvmc.session.observables import description, measured_observables, of_terms
+from tnvmc.session.observables import description, measured_observables, observables_of, of_terms
 from tnvmc.session.vmc import VMC
 from tnvmc.settings.build import chi_to_measure
 from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.defaults import load_in_place
 from tnvmc.settings.operator_file import read_operator
-from tnvmc.settings.problems import ConfigError
 from tnvmc.settings.rules import check_symmetries
 from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.hdf5 import attribute, opened
@@ -71,7 +71,7 @@ class Asked:
     n_samples: int | None = None
     chi: int | None = None
     pair_samples: int | None = None  #: of S.S of all pairs; 0 for none
-    operators: tuple[str | Path, ...] = ()  #: files of operators of one's own
+    operators: tuple[str | Path, ...] = ()  #: files of operators of one's own, names of `ORDERS`
     overrides: tuple[str, ...] = ()  #: settings, ``section.key=value``
     direct: bool = False  #: independent draws with weights, whatever the run drew by
     enumerate: bool = False  #: all configurations, without noise
@@ -82,6 +82,17 @@ class Asked:
                 whole("measure", f"--{name.replace('_', '-')}", value, least)
         if self.direct and self.enumerate:
             raise ValueError("measure: --direct and --enumerate exclude each other; give one")
+
+    @property
+    def orders(self) -> list[str]:
+        """The order parameters among the operators: names, of which there is no file."""
+        names = map(str, self.operators)
+        return [n for n in names if n in ORDERS or not (Path(n).suffix or Path(n).exists())]
+
+    @property
+    def needs_pairs(self) -> bool:
+        """Whether one of them is made from S.S of all pairs."""
+        return not OF_PAIRS.isdisjoint(self.orders)
 
     def drawn(self, settings: Settings) -> str:
         """Say how samples are drawn: "chains", "direct" or "enumerate"."""
@@ -120,6 +131,8 @@ def measure_run(
     operator = build_operator(settings)
     check_symmetries(settings, operator, asked.direct)
     own = _own_operators(asked, operator)
+    for name in asked.orders:
+        order_of(name, operator)
     provenance = check_tied(path)
     vmc = restored(path, settings, operator).vmc
     if vmc.state.step != provenance.step:
@@ -134,7 +147,7 @@ def measure_run(
     }
     held = read_run(path).observables
     has_pairs = held is not None and state_differs(state, held) is None and held["pair_samples"]
-    if own and has_pairs and asked.pair_samples is None:
+    if asked.operators and has_pairs and asked.pair_samples is None and not asked.needs_pairs:
         asked = replace(asked, pair_samples=0)
     fresh = {
         "version": __version__,
@@ -192,12 +205,9 @@ def _settings(path: Path, asked: Asked) -> Settings:
 def _own_operators(asked: Asked, operator: Operator) -> tuple[Operator, ...]:
     """Those of the files, as "real part of NAME" and so on of one that is not Hermitian."""
     kind = operator.fermions or operator.local_dim
-    files = (read_operator(Path(file), operator.lattice, kind) for file in asked.operators)
-    own = [part for found in files for part in found.hermitian_parts]
-    names = [found.name for found in own]
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise ConfigError(f"--operator: two files name their operator '{min(twice)}'; rename one")
-    return tuple(own)
+    named = [file for file in asked.operators if str(file) not in asked.orders]
+    files = [read_operator(Path(file), operator.lattice, kind) for file in named]
+    return tuple(part for found in files for part in found.hermitian_parts)
 
 
 def _walked(vmc: VMC, point: Iterate, settings: Settings) -> Iterate:
@@ -252,7 +262,7 @@ def _measured(
     )
     # S.S of all pairs at the chi of the run, which costs less.
     scheme = problem.ansatz.scheme if asked.chi is None else None
-    observables = ObservableSet(problem.operator, own, method.problem.ansatz.kept_by)
+    observables = observables_of(method.problem, own, asked.orders)
     found, blocks = measured_observables(
         method, point, observables, asked.pair_samples, scheme, reasons
     )
@@ -273,9 +283,12 @@ def _measured(
 
     samples = record(ENERGY, found["chi"])
     operators = {}
-    for each in own:
+    for each in observables.own:
         operators[each.name] = record(f"operator {each.name}", found["chi"])
         operators[each.name]["fingerprint"] = fingerprint(each)
+    for order in observables.orders:
+        chi = found["pair_chi" if order.pairs == ALL_PAIRS else "chi"]
+        operators[order.name] = record(observables.source(order), chi) | {"fingerprint": None}
     pairs = record(ALL_PAIRS, found["pair_chi"]) if ALL_PAIRS in blocks else None
     measured = {"samples": samples, "pairs": pairs, "operators": operators}
     return {**found, "drawn": samples["drawn"], "scheme": samples["scheme"], "measured": measured}

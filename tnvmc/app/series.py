@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tnvmc.app.measure import Asked, measure_run
 from tnvmc.app.run import continued_run, new_run
+from tnvmc.operators.order import OF_PAIRS, ORDERS
 from tnvmc.report.figures import style
 from tnvmc.report.figures.series import draw_series
 from tnvmc.report.plots import FOLDER, PictureError, check_ours, chosen
@@ -23,7 +24,7 @@ from tnvmc.storage.seals import sealed_json
 from tnvmc.trust.reference import Reference
 
 _FORMATS = ("png", "pdf")
-_OF_PAIRS = ("SS", "staggered_magnetisation_squared")
+_OF_PAIRS = OF_PAIRS | {"SS", "staggered_magnetisation_squared"}
 
 
 class Runs:
@@ -34,8 +35,9 @@ class Runs:
         (continued_run if begun else new_run)(settings, reference)
 
     def measure(self, folder: Path, observables: Sequence[str]) -> None:
-        needs_pairs = any(name in _OF_PAIRS for name in observables)
-        measure_run(folder, Asked(pair_samples=None if needs_pairs else 0))
+        orders = tuple(name for name in observables if name in ORDERS)
+        needs_pairs = not _OF_PAIRS.isdisjoint(observables)
+        measure_run(folder, Asked(pair_samples=None if needs_pairs else 0, operators=orders))
 
 
 def series_file(

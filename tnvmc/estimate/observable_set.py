@@ -24,6 +24,7 @@ from tnvmc.estimate.observables import (
     Dimers,
     LocalTerms,
     Observable,
+    Squares,
     alike,
     at_fixed_magnetisation,
     energy_terms,
@@ -34,6 +35,7 @@ from tnvmc.estimate.observables import (
 )
 from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.lattice.permutations import colouring
+from tnvmc.operators.order import Order, correlations_of
 from tnvmc.operators.spin import NUMBER, spin_matrices
 from tnvmc.operators.term import Operator
 
@@ -58,6 +60,7 @@ class ObservableSet:
     kept_by: tuple[Patch, ...] = ()
     """Rearrangements of the sites that keep the state (`Abilities.kept_by`): what they take to each
     other has one value, the mean of those in each sample."""
+    orders: tuple[Order, ...] = ()  #: order parameters that are asked for
 
     @property
     def lattice(self) -> Lattice:
@@ -77,7 +80,12 @@ class ObservableSet:
         found |= {2 * k: products(n, m) for k, m in self._fields.items() if k in ("Sz", "n")}
         if self.dimers is not None:
             found[DIMERS] = self.dimers
-        return found | {f"operator {o.name}": self._in_sector(energy_terms(o)) for o in self.own}
+        found |= {f"operator {o.name}": self._in_sector(energy_terms(o)) for o in self.own}
+        return found | {self.source(o): Squares(o.parts) for o in self.orders if not o.pairs}
+
+    def source(self, order: Order) -> str:
+        """Name the observable that an order parameter is made from."""
+        return order.pairs or f"operator {order.name}"
 
     def some_samples(self) -> dict[str, Observable]:
         """What fewer samples are measured for, as it needs the ratios of all pairs."""
@@ -152,7 +160,8 @@ class ObservableSet:
             "dimers": self._dimers(measured),
             "operators": {
                 o.name: _number(*measured[f"operator {o.name}"].derive(np.sum)) for o in self.own
-            },
+            }
+            | {o.name: self._order(o, measured[self.source(o)]) for o in self.orders},
         }
 
     @cached_property
@@ -184,7 +193,7 @@ class ObservableSet:
         ]
 
     def _two_point(self, measured: Measured) -> Json:
-        names = [name for name in ("SzSz", ALL_PAIRS, "nn") if name in measured]
+        names = [name for name in correlations_of(self.operator) if name in measured]
         found: Json = {
             "correlations": {
                 name: _lists(*map(correlation_matrix, measured[name].derive(self._evened(name))))
@@ -235,6 +244,12 @@ class ObservableSet:
             return np.asarray((np.bincount(labels, means) / counts)[labels])
 
         return evened
+
+    def _order(self, order: Order, blocks: Blocks) -> Json:
+        def of_pairs(means: np.ndarray) -> Any:
+            return np.sum(order.weights * correlation_matrix(means))
+
+        return _number(*blocks.derive(of_pairs if order.pairs else np.sum))
 
     def _dimers(self, measured: Measured) -> Json | None:
         if self.dimers is None or DIMERS not in measured:

@@ -97,6 +97,32 @@ class LocalTerms:
 
 
 @dataclass(frozen=True)
+class Squares:
+    """The sum over M of |<s|M|psi> / <s|psi>|^2 / N^2, whose mean is that of <M^dagger M> / N^2.
+
+    One value, from ratios of the terms of M alone: no products of distant terms.  What it does not
+    do: find what M makes of psi at configurations where psi = 0, which are not drawn.
+    """
+
+    parts: tuple[Operator, ...]
+
+    @cached_property
+    def _terms(self) -> list[LocalTerms]:
+        return [energy_terms(part) for part in self.parts]
+
+    @property
+    def targets(self) -> Targets:
+        """Those of the terms of each M."""
+        return merged_targets(self._terms)
+
+    def values(self, snapshot: Snapshot, targets: Targets) -> Array:
+        """Local values (M, 1)."""
+        xp = array_namespace(snapshot.configs)
+        sums = [xp.sum(terms.values(snapshot, targets), axis=1) for terms in self._terms]
+        return xp.stack([sum(abs(each) ** 2 for each in sums)], axis=1) / self.parts[0].n_sites ** 2
+
+
+@dataclass(frozen=True)
 class Dimers:
     """Products of Sz Sz on bonds with Sz Sz on a reference bond, and Sz Sz of every bond.
 

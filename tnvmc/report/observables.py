@@ -12,6 +12,7 @@ import numpy as np
 
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.statistics import of_many
+from tnvmc.operators.order import ORDERS
 from tnvmc.report.console import rows_table
 from tnvmc.report.describe import sector_text
 from tnvmc.shown import fixed, line, sentence, told_of, with_error
@@ -86,7 +87,7 @@ def observed(held: Json) -> Iterator[Observed]:
     if held.get("dimers"):
         yield _largest_dimer(held["dimers"])
     for name, value in (held.get("operators") or {}).items():
-        yield _single(str(name), value)
+        yield _single(str(name), value, "is m^2" if name in ORDERS else "")
 
 
 def _single(name: str, value: Json, where: str = "") -> Observed:

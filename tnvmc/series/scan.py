@@ -16,12 +16,13 @@ from typing import Any
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.statistics import of_many
 from tnvmc.limits import Json
+from tnvmc.operators.order import ORDERS, order_of
 from tnvmc.series import kind as base
 from tnvmc.series.expansion import check_parts, completed, later_seed, out_of
 from tnvmc.settings.config import ScanSettings, Settings, build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import parse, validate
-from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
+from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict, errors_of
 from tnvmc.shown import with_error
 from tnvmc.storage.run_files import Run, is_outdated
 from tnvmc.trust.gaps import SIGNIFICANT
@@ -83,7 +84,10 @@ class ScanKind(base.SeriesKind):
         runs = completed(self, names, make)
         operator = build_operator(made[0])
         for each in observables:
-            if (each in _OF_ATOMS) != (operator.units == "n"):
+            if each in ORDERS:
+                with errors_of("scan.observables"):
+                    order_of(each, operator)
+            elif (each in _OF_ATOMS) != (operator.units == "n"):
                 why = f"is not measured of this model, whose units are {operator.units}"
                 raise ConfigError(conflict("scan.observables", why, each))
         return base.Series(self, data, out, runs, operator, (scan.key, values), observables)
@@ -150,7 +154,7 @@ class ScanKind(base.SeriesKind):
 
 def observed_value(held: Json, name: str) -> dict[str, float] | None:
     """Give "mean" and "error" of one observable; None where observables.json does not have it."""
-    found = held.get(name)
+    found = (held.get("operators") or {}).get(name) if name in ORDERS else held.get(name)
     if name in ("Sz", "Sx", "n"):
         found = ((held.get("averages") or {}).get("sites") or {}).get(name)
     elif name in ("SzSz", "SS", "nn") and (
@@ -172,6 +176,8 @@ def _curve(
 
 
 def _axis(name: str) -> str:
+    if name in ORDERS:
+        return f"m² of {name}"
     of_pairs = "M², staggered" if name.startswith("staggered") else f"largest S(q) of {name}"
     return f"mean {name} of a site" if name in ("Sz", "Sx", "n") else of_pairs
 

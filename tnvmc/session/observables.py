@@ -15,12 +15,13 @@ from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic, warn_of
 from tnvmc.estimate.observable_set import ALL_PAIRS, ENERGY, ObservableSet
 from tnvmc.operators.foreign import as_operator
+from tnvmc.operators.order import order_of, order_parameter
 from tnvmc.operators.properties import particles_of
 from tnvmc.operators.term import Operator, require_operator
 from tnvmc.report.observables import observed, samples_text
 from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import magnetisation_of
-from tnvmc.sampling.problem import Point
+from tnvmc.sampling.problem import Point, Problem
 from tnvmc.session.arguments import as_tuple, check_observable
 from tnvmc.session.calls import work_shown
 from tnvmc.shown import Shown, Table, with_error
@@ -119,7 +120,7 @@ def measure_observables(
     n_samples: int | None = None,
     chi: int | None = None,
     pair_samples: int | None = None,
-    operators: Sequence[Operator] = (),
+    operators: Sequence[Operator | str] = (),
     progress: bool = False,
 ) -> Observables:
     """Measure fields, correlations, S(q) and bond energies of the present state, with error bars.
@@ -135,17 +136,22 @@ def measure_observables(
         pair_samples: of S.S of all pairs, which costs more: 0 for none; by default `n_samples`, and
             `PAIR_SAMPLES` / N at most.
         operators: more to be measured, totals; of a `NonHermitian` the real and the imaginary part.
+            A name of `ORDERS`, as "neel", is m^2 of an order parameter (`order_parameter`).
 
     Raises:
         TypeError: no VMC, no operators.
-        ValueError: numbers below their least; an operator on another lattice; two of one name.
+        ValueError: numbers below their least; an operator on another lattice; two of one name; an
+            order parameter that has no meaning on the lattice or for the particles.
 
     Warns:
         UnreliableWarning: for each of its "diagnostics" that is a warning or an error.
     """
     if not hasattr(vmc, "method"):
         raise refuse("measure_observables", "vmc", vmc, "a VMC, as VMC(operator, ansatz)")
-    own = _checked(vmc, operators)
+    given = as_tuple(operators)
+    given = as_tuple(operators)
+    own = _checked(vmc, [each for each in given if type(each) is not str])
+    names = [each for each in given if type(each) is str]
     if pair_samples is not None:
         pair_samples = whole("measure_observables", "pair_samples", pair_samples, 0)
     plan, step = MeasurementPlan(n_samples, chi), vmc.state.step
@@ -153,7 +159,7 @@ def measure_observables(
         method = controlled(vmc.method, vmc.state)
         point, reasons = measured_iterate(method, vmc.state)
         method = plan.applied(method, point, step)
-        observables = ObservableSet(vmc.operator, own, method.problem.ansatz.kept_by)
+        observables = observables_of(method.problem, own, names)
         found, _ = measured_observables(method, point, observables, pair_samples, reasons=reasons)
     warn_of((Diagnostic.from_dict(each) for each in found["diagnostics"]), "measure_observables")
     return Observables(finite_or_none({**description(vmc.operator), "step": step, **found}))
@@ -168,10 +174,27 @@ def _checked(vmc: Made, operators: Any) -> tuple[Operator, ...]:
             require_operator(where, "each of operators", operator)
         check_observable(where, operator, vmc.method.problem)
         found += operator.hermitian_parts
-    names = [each.name for each in found]
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise ValueError(f"{where}: two operators are named {min(twice)!r}; give each a name=...")
     return tuple(found)
+
+
+def observables_of(
+    problem: Problem, own: Sequence[Operator] = (), names: Sequence[str] = ()
+) -> ObservableSet:
+    """Give what is measured: all that is cheap, operators, and order parameters by name.
+
+    Raises:
+        ValueError: as `order_of`; two of one name.
+    """
+    operator, group = problem.operator, getattr(problem.ansatz.group, "elements", ())
+    orders = [order_of(name, operator) for name in names]
+    if any(g.character < 0 for g in group):  # psi = 0 where M psi is not: no squares
+        about = operator.lattice, operator.local_dim
+        own = [*own, *(order_parameter(o.name, *about) for o in orders if not o.pairs)]
+        orders = [o for o in orders if o.pairs]
+    every = [each.name for each in own] + [order.name for order in orders]
+    if twice := {name for name in every if every.count(name) > 1}:
+        raise ValueError(f"measure: two operators are named '{min(twice)}'; rename one")
+    return ObservableSet(operator, tuple(own), problem.ansatz.kept_by, tuple(orders))
 
 
 def measured_observables(
@@ -192,6 +215,8 @@ def measured_observables(
     every = collect(method, point, observables.every_sample(), streams.OBSERVABLES)
     blocks, energy = dict(every.blocks), every.total.estimate((method, point))
     problem, chi_of_pairs = method.problem, None
+    if pair_samples == 0 and any(order.pairs == ALL_PAIRS for order in observables.orders):
+        raise ValueError("measure: an order parameter needs S.S of all pairs; give pair_samples")
     if pair_samples != 0 and observables.some_samples():
         most = PAIR_SAMPLES // problem.operator.n_sites + 1
         n_pairs = min(method.sampler.n_samples or 0, most) if pair_samples is None else pair_samples

@@ -22,6 +22,7 @@ from tnvmc.limits import (
 )
 from tnvmc.operators import models
 from tnvmc.operators.fermions import BY_NAME
+from tnvmc.operators.order import OrderName
 from tnvmc.operators.term import Operator
 from tnvmc.settings.ansatz_settings import (
     AnsatzSettings,
@@ -151,7 +152,9 @@ class OrthogonalSettings(Section):
 
 
 Shape = Annotated[list[Positive], Field(description="the shape of a lattice")]
-Observed = Literal["Sz", "Sx", "n", "SzSz", "SS", "nn", "staggered_magnetisation_squared"]
+Observed = Literal[
+    "Sz", "Sx", "n", "SzSz", "SS", "nn", "staggered_magnetisation_squared", OrderName
+]
 
 
 class Budget(Section):
@@ -198,7 +201,8 @@ class ScanSettings(Section):
     order: each run starts from the state before it."""
     observables: tuple[Observed, ...] = ()
     """What is measured at each value besides the energy: the mean over sites of `Sz`, `Sx` or `n`,
-    the largest structure factor of `SzSz`, `SS` or `nn`, or `staggered_magnetisation_squared`."""
+    the largest structure factor of `SzSz`, `SS` or `nn`, `staggered_magnetisation_squared`, or m²
+    of an order parameter by its name, as `neel` ([Order parameters](../own_observable.md))."""
 
 
 class SectorSettings(Section):
