@@ -52,7 +52,6 @@ from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.line_fit import fit_line
-from tnvmc.estimate.momenta import staggering
 from tnvmc.estimate.observables import at_fixed_magnetisation, energy_terms, local_energy
 from tnvmc.estimate.reliability import LEAST_CHANGED, changed_part, doubts
 from tnvmc.estimate.statistics import (
@@ -61,6 +60,7 @@ from tnvmc.estimate.statistics import (
     estimate,
     estimate_samples,
 )  # fmt: skip
+from tnvmc.lattice.permutations import checkerboard
 from tnvmc.operators.spin import SIGMA_Z
 from tnvmc.sampling import streams
 from tnvmc.sampling.chains import followed
@@ -378,7 +378,7 @@ class Synthetic:
 
 def staggered(operator: Operator) -> Operator:
     """Staggered Mz per site, in units of the spin."""
-    sign = staggering(operator.lattice)
+    sign = 1.0 - 2.0 * checkerboard(operator.lattice)
     n = operator.n_sites
     return Operator.from_terms(
         operator.lattice, [((k,), sign[k] / (2 * n) * SIGMA_Z) for k in range(n)]
@@ -439,7 +439,7 @@ def cases() -> list[Case | Synthetic]:
         Case("staggered Mz, Heisenberg 3x4, 64 walkers", State(heis, steps=20), own(64, 1024),
              operator=staggered(heis)),
         Case("staggered Mz^2, Heisenberg 4x4, 64 walkers, 256 samples", State(heis_4, steps=20),
-             own(64, 256), judge=of_blocks, operator=squared(staggering(heis_4.lattice), heis_4)),
+             own(64, 256), judge=of_blocks, operator=squared((1.0 - 2.0 * checkerboard(heis_4.lattice)), heis_4)),
         Case("J1-J2 3x4, 32 walkers, 512 samples", State(j1j2(square(3, 4)), steps=20),
              own(32, 512)),
         Case("J1-J2 4x4, 64 walkers, 512 samples", State(j1j2(square(4, 4)), steps=20),

@@ -13,7 +13,7 @@ from tests.drawing import sample
 from tnvmc import PEPS, Exact, Sampler, heisenberg, rydberg, square, tfim
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
-from tnvmc.estimate.momenta import correlation_matrix, momenta, staggering, structure_factor
+from tnvmc.estimate.momenta import correlation_matrix, momenta, structure_factor
 from tnvmc.estimate.observables import (
     Dimers,
     LocalTerms,
@@ -29,7 +29,8 @@ from tnvmc.estimate.observables import (
 )
 from tnvmc.estimate.statistics import estimate, exact_estimate, weighted_estimate
 from tnvmc.lattice import from_bonds
-from tnvmc.operators.order import order_on, order_parameter
+from tnvmc.lattice.permutations import checkerboard
+from tnvmc.operators.order import order_parameter, order_parts
 from tnvmc.operators.spin import kron, spin_matrices
 from tnvmc.operators.term import Term
 from tnvmc.sampling.configurations import initial_configs
@@ -210,7 +211,10 @@ def test_structure_factor_is_the_square_of_fourier_components(shape: tuple[int, 
     staggered = np.mean((spins @ (-1.0) ** (rows + columns)) ** 2) / n**2
     assert (
         abs(
-            float(staggering(lattice) @ matrix @ staggering(lattice)) / lattice.n_sites**2
+            float(
+                (1.0 - 2.0 * checkerboard(lattice)) @ matrix @ (1.0 - 2.0 * checkerboard(lattice))
+            )
+            / lattice.n_sites**2
             - staggered
         )
         < 1e-12
@@ -223,7 +227,9 @@ def test_structure_factor_at_pi_pi_is_the_order_parameter() -> None:
     matrix = correlation_matrix(values)
     peak = structure_factor(lattice, matrix)[np.abs(momenta(lattice) - np.pi).max(axis=1) < 1e-9]
     assert np.allclose(
-        peak / 16, float(staggering(lattice) @ matrix @ staggering(lattice)) / lattice.n_sites**2
+        peak / 16,
+        float((1.0 - 2.0 * checkerboard(lattice)) @ matrix @ (1.0 - 2.0 * checkerboard(lattice)))
+        / lattice.n_sites**2,
     )
 
 
@@ -321,15 +327,15 @@ def test_what_needs_coordinates_or_sublattices_says_so() -> None:
     triangle = from_bonds((1, 3), [(0, 1), (1, 2), (0, 2)])
     with pytest.raises(ValueError, match="no coordinates"):
         momenta(triangle)
-    with pytest.raises(ValueError, match="odd"):
-        staggering(triangle)
+    with pytest.raises(ValueError, match="sublattice"):
+        checkerboard(triangle)
 
 
 @pytest.mark.parametrize("name", ["dimer_columnar", "dimer_staggered", "plaquette", "chirality"])
 def test_squares_need_no_distant_products(name: str) -> None:
     """Of a complex state, and with the ratios of single bonds and figures alone."""
     world = World("heisenberg", "complex128")
-    squares = Squares(order_on(name, world.lattice).parts)
+    squares = Squares(name, order_parts(name, world.lattice))
     assert max(map(len, squares.targets)) <= 4
     full = oracles.dense_hamiltonian(order_parameter(name, world.lattice))
     expected = np.vdot(world.psi, full @ world.psi).real

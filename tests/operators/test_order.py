@@ -13,8 +13,7 @@ from tnvmc import ORDERS, order_parameter
 from tnvmc import lattice as lattices
 from tnvmc.lattice import Lattice, chain, honeycomb, kagome, square, triangular
 from tnvmc.operators.fermions import HUBBARD, SPINLESS
-from tnvmc.operators.models import heisenberg, rydberg, tv
-from tnvmc.operators.order import OF_PAIRS, order_of, order_on
+from tnvmc.operators.order import OF_PAIRS, order_parts
 from tnvmc.operators.spin import spin_matrices
 
 ROUNDING = 1e-12
@@ -118,8 +117,15 @@ def test_ordered_configurations_have_their_full_order() -> None:
 def test_spins_at_120_degrees_give_the_square_of_their_length() -> None:
     angles = 2 * np.pi / 3 * ((np.arange(36) % 6 - np.arange(36) // 6) % 3)
     spins = np.stack([np.cos(angles), np.sin(angles)], axis=1) / 2
-    weights = order_on("three_sublattice", triangular(6, 6, "periodic")).weights
-    assert np.sum(weights * (spins @ spins.T)) == pytest.approx(1 / 4)
+    made = order_parameter("three_sublattice", triangular(6, 6, "periodic"))
+    total = sum(
+        4 * matrix[0, 0] * (spins[sites[0]] @ spins[sites[1]]) for sites, matrix in
+        made.matrices.items() if len(sites) == 2
+    )  # fmt: skip
+    total += sum(
+        matrix[0, 0] * 4 / 3 / 4 for sites, matrix in made.matrices.items() if len(sites) == 1
+    )
+    assert total == pytest.approx(1 / 4)
 
 
 def test_each_triangle_counts_once_and_one_way_round() -> None:
@@ -131,7 +137,7 @@ def test_each_triangle_counts_once_and_one_way_round() -> None:
         "ring": (square(3, 3, "periodic"), 36),
     }
     for name, (lattice, n_triangles) in counts.items():
-        (part,) = order_on("chirality", lattice).parts
+        (part,) = order_parts("chirality", lattice)
         assert len(part.terms) == n_triangles, name
         if lattice.kind != "square":
             points = lattice.positions()
@@ -144,7 +150,7 @@ def test_each_triangle_counts_once_and_one_way_round() -> None:
 
 def test_squares_without_diagonals_alternate() -> None:
     for lattice in (lattices.shastry_sutherland(4, 4), lattices.checkerboard_lattice(4, 4)):
-        (part,) = order_on("plaquette", lattice).parts
+        (part,) = order_parts("plaquette", lattice)
         joined = lattice.bonds.get("dimer", ()) + lattice.bonds.get("diagonal", ())
         assert len(part.terms) == 4
         assert not any({*bond} <= {*term.sites} for bond in joined for term in part.terms)
@@ -173,26 +179,25 @@ def test_what_has_no_meaning_is_refused(name: str, lattice: Lattice) -> None:
         order_parameter(name, lattice)
 
 
-def test_particles_have_the_orders_that_are_measured_of_them() -> None:
-    def served(operator: Any) -> set[str]:
+def test_particles_have_the_orders_that_their_operators_make() -> None:
+    def served(**kind: Any) -> set[str]:
         found = set()
         for name in ORDERS:
             try:
-                found.add(order_of(name, operator).name)
+                found.add(order_parameter(name, LADDER, **kind).name)
             except ValueError:
                 continue
         return found
 
     dense = {"density_checkerboard", "density_stripe"}
-    spins = {"neel", "stripe", "neel_z", "stripe_z", "ferromagnetic_z"}
-    figures = {"dimer_columnar", "dimer_staggered", "plaquette", "chirality"}
-    assert served(rydberg(LADDER)) == served(tv(LADDER, particles=4)) == dense
-    assert served(heisenberg(LADDER)) == spins | figures
-    assert OF_PAIRS <= set(ORDERS)
-    with pytest.raises(ValueError, match="fermions"):
-        order_parameter("plaquette", LADDER, fermions=HUBBARD)
-    assert order_parameter("neel", LADDER, fermions=HUBBARD).local_dim == 4
-    assert order_parameter("density_stripe", LADDER, fermions=SPINLESS).fermions == SPINLESS
+    spins = OF_PAIRS - {"three_sublattice"} | {"neel_z", "stripe_z", "ferromagnetic_z"}
+    dimers = {"dimer_columnar", "dimer_staggered"}
+    assert served(fermions=SPINLESS) == dense
+    assert served(fermions=HUBBARD) == dense | spins | dimers
+    assert served() == dense | spins | dimers | {"plaquette", "chirality"}
+    assert len(order_parts("chirality", LADDER, 4, HUBBARD)) == 1  # its square is on six sites
+    with pytest.raises(ValueError, match="plaquette"):
+        order_parts("plaquette", LADDER, 4, HUBBARD)
 
 
 def test_larger_spins() -> None:

@@ -23,8 +23,8 @@ from tnvmc import (
     xxz,
 )
 from tnvmc.ansatz.protocol import Snapshot
-from tnvmc.estimate.momenta import staggering
 from tnvmc.estimate.statistics import estimate, weighted_estimate
+from tnvmc.lattice.permutations import checkerboard
 from tnvmc.operators.products import product_matrix
 from tnvmc.operators.spin import exchange_matrix, spin_matrices
 from tnvmc.sampling.problem import SampleInfo
@@ -136,7 +136,7 @@ def test_an_operator_of_another_lattice_is_refused() -> None:
 @pytest.mark.slow
 def test_walkers_from_random_places_leave_their_domains_before_they_are_measured() -> None:
     hamiltonian = xxz(square(4, 4), Jz=3.0)
-    sign = staggering(hamiltonian.lattice)
+    sign = 1.0 - 2.0 * checkerboard(hamiltonian.lattice)
     staggered = Operator.from_terms(
         hamiltonian.lattice, [((k,), sign[k] / 16 * S_Z) for k in range(16)]
     )

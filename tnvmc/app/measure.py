@@ -24,7 +24,7 @@ from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.observable_set import ALL_PAIRS, ENERGY
-from tnvmc.operators.order import OF_PAIRS, ORDERS, order_of
+from tnvmc.operators.order import OF_PAIRS, ORDERS
 from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
@@ -131,8 +131,6 @@ def measure_run(
     operator = build_operator(settings)
     check_symmetries(settings, operator, asked.direct)
     own = _own_operators(asked, operator)
-    for name in asked.orders:
-        order_of(name, operator)
     provenance = check_tied(path)
     vmc = restored(path, settings, operator).vmc
     if vmc.state.step != provenance.step:
@@ -284,11 +282,10 @@ def _measured(
     samples = record(ENERGY, found["chi"])
     operators = {}
     for each in observables.own:
-        operators[each.name] = record(f"operator {each.name}", found["chi"])
-        operators[each.name]["fingerprint"] = fingerprint(each)
-    for order in observables.orders:
-        chi = found["pair_chi" if order.pairs == ALL_PAIRS else "chi"]
-        operators[order.name] = record(observables.source(order), chi) | {"fingerprint": None}
+        chi = found["pair_chi" if each.name in OF_PAIRS else "chi"]
+        operators[each.name] = record(f"operator {each.name}", chi)
+        terms = getattr(each, "parts", (each,))
+        operators[each.name]["fingerprint"] = " ".join(map(fingerprint, terms))
     pairs = record(ALL_PAIRS, found["pair_chi"]) if ALL_PAIRS in blocks else None
     measured = {"samples": samples, "pairs": pairs, "operators": operators}
     return {**found, "drawn": samples["drawn"], "scheme": samples["scheme"], "measured": measured}

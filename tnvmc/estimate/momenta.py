@@ -8,7 +8,6 @@ from typing import Literal
 import numpy as np
 
 from tnvmc.lattice.lattice import Lattice, nearest_images
-from tnvmc.lattice.permutations import colouring
 
 Zone = Literal["chain", "square", "hexagon", "plane"]
 """Where S(q) is given: along a chain; at 2 pi k / L of the Brillouin zone of a grid; over the
@@ -177,16 +176,3 @@ def structure_factor(lattice: Lattice, correlations: np.ndarray) -> np.ndarray:
     waves = np.exp(1j * momenta(lattice) @ lattice.positions().T)
     factor = np.einsum("qi,qi->q", waves @ correlations, waves.conj()).real
     return np.asarray(factor / lattice.n_sites)
-
-
-def staggering(lattice: Lattice) -> np.ndarray:
-    """+1 or -1 for every site, by sublattices: (N,); (-1)^(row + column) on grids.
-
-    Raises:
-        ValueError: there are no two sublattices; `lattice.permutations.colouring` tells why.
-    """
-    found = colouring(lattice)
-    if found.sublattice is None:
-        why = f"the ring of sites {found.odd_ring} is odd" if found.odd_ring else "it has parts"
-        raise ValueError(f"lattice: its bonds leave no two sublattices: {why}")
-    return 1.0 - 2.0 * found.sublattice

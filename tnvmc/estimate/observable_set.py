@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,6 @@ from tnvmc.estimate.momenta import (
     correlation_matrix,
     momenta,
     momentum_shape,
-    staggering,
     structure_factor,
     symmetric_points,
     zone_of,
@@ -24,7 +23,6 @@ from tnvmc.estimate.observables import (
     Dimers,
     LocalTerms,
     Observable,
-    Squares,
     alike,
     at_fixed_magnetisation,
     energy_terms,
@@ -34,9 +32,10 @@ from tnvmc.estimate.observables import (
     two_point,
 )
 from tnvmc.lattice.lattice import Lattice, Patch
-from tnvmc.lattice.permutations import colouring
-from tnvmc.operators.order import Order, correlations_of
+from tnvmc.lattice.permutations import colouring, point_group, translations
+from tnvmc.operators.order import OF_PAIRS
 from tnvmc.operators.spin import NUMBER, spin_matrices
+from tnvmc.operators.symmetry import which_commute
 from tnvmc.operators.term import Operator
 
 Json = dict[str, Any]
@@ -56,11 +55,10 @@ class ObservableSet:
     """
 
     operator: Operator
-    own: tuple[Operator, ...] = ()  #: of the user
+    own: tuple[Any, ...] = ()  #: operators of the user, and order parameters
     kept_by: tuple[Patch, ...] = ()
     """Rearrangements of the sites that keep the state (`Abilities.kept_by`): what they take to each
     other has one value, the mean of those in each sample."""
-    orders: tuple[Order, ...] = ()  #: order parameters that are asked for
 
     @property
     def lattice(self) -> Lattice:
@@ -80,24 +78,27 @@ class ObservableSet:
         found |= {2 * k: products(n, m) for k, m in self._fields.items() if k in ("Sz", "n")}
         if self.dimers is not None:
             found[DIMERS] = self.dimers
-        found |= {f"operator {o.name}": self._in_sector(energy_terms(o)) for o in self.own}
-        return found | {self.source(o): Squares(o.parts) for o in self.orders if not o.pairs}
+        return found | self._own(pairs=False)
 
-    def source(self, order: Order) -> str:
-        """Name the observable that an order parameter is made from."""
-        return order.pairs or f"operator {order.name}"
+    def _own(self, pairs: bool) -> dict[str, Observable]:
+        """Those that need the ratios of all pairs, or the others."""
+        chosen = [o for o in self.own if (o.name in OF_PAIRS) == pairs]
+        return {
+            f"operator {o.name}": o if hasattr(o, "parts") else self._in_sector(energy_terms(o))
+            for o in chosen
+        }
 
     def some_samples(self) -> dict[str, Observable]:
         """What fewer samples are measured for, as it needs the ratios of all pairs."""
-        n, d = self.operator.n_sites, self.operator.local_dim
+        n, d, own = self.operator.n_sites, self.operator.local_dim, self._own(pairs=True)
         if "Sz" not in self._fields or n < 2:
-            return {}
+            return own
         if self.operator.fermions is None:
-            return {ALL_PAIRS: scalar_products(n, d)}
+            return {ALL_PAIRS: scalar_products(n, d), **own}
         named = self.operator.fermions.named_matrices()
         spins = [named[name] for name in ("Sx", "Sy", "Sz")]
         pair, square = (sum(f(s, s).real for s in spins) for f in (np.kron, np.matmul))
-        return {ALL_PAIRS: two_point(n, np.asarray(pair), np.asarray(square))}
+        return {ALL_PAIRS: two_point(n, np.asarray(pair), np.asarray(square)), **own}
 
     @cached_property
     def _fields(self) -> dict[str, np.ndarray]:
@@ -150,8 +151,8 @@ class ObservableSet:
         fields = {name: measured[name] for name in self._fields}
         return {
             "symmetries": len(self.kept_by) or 1,
-            "bonds": self._bonds(measured),
-            "sites": {k: _lists(*b.derive(self._evened(k))) for k, b in fields.items()},
+            **self._by_place(measured, self.kept_by),
+            "orbits": self._by_place(measured, self._moves) if len(self._moves) > 1 else None,
             "averages": {
                 "bonds": self._means_of_kinds(measured[ENERGY]),
                 "sites": {k: _number(*blocks.derive(np.mean)) for k, blocks in fields.items()},
@@ -160,8 +161,7 @@ class ObservableSet:
             "dimers": self._dimers(measured),
             "operators": {
                 o.name: _number(*measured[f"operator {o.name}"].derive(np.sum)) for o in self.own
-            }
-            | {o.name: self._order(o, measured[self.source(o)]) for o in self.orders},
+            },
         }
 
     @cached_property
@@ -185,18 +185,34 @@ class ObservableSet:
         found = blocks.derive(means) if kinds else ((), ())
         return {kind: _number(mean, error) for kind, mean, error in zip(kinds, *found, strict=True)}
 
-    def _bonds(self, measured: Measured) -> list[Json]:
-        means, errors = measured[ENERGY].derive(self._evened(ENERGY))
-        return [
-            {"sites": list(sites), "kind": kind, **_number(means[k], errors[k])}
-            for k, sites, kind in self._pairs
-        ]
+    def _by_place(self, measured: Measured, moves: Sequence[Patch]) -> Json:
+        """Bonds and sites; those that some rearrangements take to each other have one value."""
+        means, errors = measured[ENERGY].derive(self._evened(ENERGY, moves))
+        fields = {k: measured[k].derive(self._evened(k, moves)) for k in self._fields}
+        return {
+            "bonds": [
+                {"sites": list(sites), "kind": kind, **_number(means[k], errors[k])}
+                for k, sites, kind in self._pairs
+            ],
+            "sites": {name: _lists(*found) for name, found in fields.items()},
+        }
+
+    @cached_property
+    def _moves(self) -> list[Patch]:
+        """What H is symmetric under and the state is not known to be; none for fermions."""
+        found = [*point_group(self.lattice), *translations(self.lattice)]
+        kept = zip(found, which_commute(self.operator, found), strict=True)
+        return [] if len(self.kept_by) > 1 else list({g.sites for g, commutes in kept if commutes})
 
     def _two_point(self, measured: Measured) -> Json:
-        names = [name for name in correlations_of(self.operator) if name in measured]
+        names = [name for name in ("SzSz", ALL_PAIRS, "nn") if name in measured]
         found: Json = {
             "correlations": {
-                name: _lists(*map(correlation_matrix, measured[name].derive(self._evened(name))))
+                name: _lists(
+                    *map(
+                        correlation_matrix, measured[name].derive(self._evened(name, self.kept_by))
+                    )
+                )
                 for name in names
             },
             "structure_factor": {},
@@ -204,8 +220,9 @@ class ObservableSet:
         }
         if self.lattice.coordinates is not None:
             found["structure_factor"] = {name: self._factor(name, measured) for name in names}
-        if ALL_PAIRS in measured and colouring(self.lattice).sublattice is not None:
-            sign, n = staggering(self.lattice), self.operator.n_sites
+        board = colouring(self.lattice).sublattice
+        if ALL_PAIRS in measured and board is not None:
+            sign, n = 1.0 - 2.0 * board, self.operator.n_sites
 
             def square(means: np.ndarray) -> float:
                 return float(sign @ correlation_matrix(means) @ sign / n**2)
@@ -214,7 +231,7 @@ class ObservableSet:
         return found
 
     def _factor(self, name: str, measured: Measured) -> Json:
-        evened, filled = self._evened(name) or np.asarray, 0.0
+        evened, filled = self._evened(name, self.kept_by) or np.asarray, 0.0
         strings, sector = self.operator.strings, self.operator.magnetisation
         if name == "nn" and strings is not None and sector is not None:  # of n less its mean
             filled = (sum(strings.particles(sector)) / self.operator.n_sites) ** 2
@@ -230,26 +247,22 @@ class ObservableSet:
             **_lists(*measured[name].derive(factor)),
         }
 
-    def _evened(self, name: str) -> Callable[[np.ndarray], np.ndarray] | None:
+    def _evened(
+        self, name: str, moves: Sequence[Patch]
+    ) -> Callable[[np.ndarray], np.ndarray] | None:
         """Give what puts, for each term of an observable, the mean over those that are alike; None
-        in a state without symmetries.
+        without symmetries.
         """
-        if len(self.kept_by) < 2:
+        if len(moves) < 2:
             return None
         terms: Any = (self.every_sample() | self.some_samples())[name]
-        labels = alike(terms, self.kept_by)
+        labels = alike(terms, moves)
         counts = np.bincount(labels)
 
         def evened(means: np.ndarray) -> np.ndarray:
             return np.asarray((np.bincount(labels, means) / counts)[labels])
 
         return evened
-
-    def _order(self, order: Order, blocks: Blocks) -> Json:
-        def of_pairs(means: np.ndarray) -> Any:
-            return np.sum(order.weights * correlation_matrix(means))
-
-        return _number(*blocks.derive(of_pairs if order.pairs else np.sum))
 
     def _dimers(self, measured: Measured) -> Json | None:
         if self.dimers is None or DIMERS not in measured:

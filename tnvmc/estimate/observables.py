@@ -98,12 +98,13 @@ class LocalTerms:
 
 @dataclass(frozen=True)
 class Squares:
-    """The sum over M of |<s|M|psi> / <s|psi>|^2 / N^2, whose mean is that of <M^dagger M> / N^2.
+    """The sum over M of |<s|M|psi> / <s|psi>|^2 / N^2, whose mean is that of M^dagger M / N^2.
 
     One value, from ratios of the terms of M alone: no products of distant terms.  What it does not
     do: find what M makes of psi at configurations where psi = 0, which are not drawn.
     """
 
+    name: str
     parts: tuple[Operator, ...]
 
     @cached_property

@@ -72,18 +72,19 @@ def observed(held: Json) -> Iterator[Observed]:
     for name, factor in (held.get("structure_factor") or {}).items():
         top = maximum(factor)
         yield Observed(f"largest S(q), {name}", *(top or (math.nan,)))
-    averages = held.get("averages") or {}
+    averages, evened = held.get("averages") or {}, held.get("orbits")
+    places = evened or held
     kinds: dict[str, list[Json]] = {}
-    for bond in held.get("bonds") or ():
+    for bond in places.get("bonds") or ():
         kinds.setdefault(str(bond.get("kind") or ""), []).append(bond)
     for kind, bonds in kinds.items():
         of_kind = f"a {kind} bond" if len(kinds) > 1 else "a bond"
         values = {key: [bond.get(key) for bond in bonds] for key in ("mean", "error")}
         mean = (averages.get("bonds") or {}).get(kind)
-        yield _mean_of(f"energy of {of_kind}", values, mean)
-    for name, values in (held.get("sites") or {}).items():
+        yield _mean_of(f"energy of {of_kind}", values, mean, bool(evened))
+    for name, values in (places.get("sites") or {}).items():
         mean = (averages.get("sites") or {}).get(name)
-        yield _mean_of(f"<{name}> of a site", values, mean)
+        yield _mean_of(f"<{name}> of a site", values, mean, bool(evened))
     if held.get("dimers"):
         yield _largest_dimer(held["dimers"])
     for name, value in (held.get("operators") or {}).items():
@@ -96,7 +97,7 @@ def _single(name: str, value: Json, where: str = "") -> Observed:
     return Observed(name, math.nan if mean is None else mean, unknown, where)
 
 
-def _mean_of(name: str, values: Json, average: Json | None) -> Observed:
+def _mean_of(name: str, values: Json, average: Json | None, evened: bool) -> Observed:
     means, errors = as_array(values["mean"]), as_array(values["error"])
     if not np.isfinite(means).all():
         return Observed(name, math.nan)
@@ -104,7 +105,8 @@ def _mean_of(name: str, values: Json, average: Json | None) -> Observed:
     ends = [(float(means[at]), float(errors[at])) for at in (means.argmin(), means.argmax())]
     found = _single("", average or {"mean": float(means.mean()), "error": None})
     noise = errors.max() > _NOTHING and (np.abs(means) <= of_many(_SEEN, means.size) * errors).all()
-    where = ", none told from 0" if noise else ""
+    where = ", averaged over symmetry" if evened else ""
+    where += ", none told from 0" if noise else ""
     return Observed(name, found.mean, found.error, where, (ends[0], ends[1]))
 
 

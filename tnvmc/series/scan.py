@@ -16,7 +16,7 @@ from typing import Any
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.statistics import of_many
 from tnvmc.limits import Json
-from tnvmc.operators.order import ORDERS, order_of
+from tnvmc.operators.order import ORDERS, order_parameter, order_parts
 from tnvmc.series import kind as base
 from tnvmc.series.expansion import check_parts, completed, later_seed, out_of
 from tnvmc.settings.config import ScanSettings, Settings, build_operator
@@ -85,8 +85,9 @@ class ScanKind(base.SeriesKind):
         operator = build_operator(made[0])
         for each in observables:
             if each in ORDERS:
+                about = each, operator.lattice, operator.local_dim, operator.fermions
                 with errors_of("scan.observables"):
-                    order_of(each, operator)
+                    order_parts(*about) or order_parameter(*about)
             elif (each in _OF_ATOMS) != (operator.units == "n"):
                 why = f"is not measured of this model, whose units are {operator.units}"
                 raise ConfigError(conflict("scan.observables", why, each))

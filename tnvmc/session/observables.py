@@ -14,8 +14,9 @@ from tnvmc.backend.arguments import refuse, whole
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic, warn_of
 from tnvmc.estimate.observable_set import ALL_PAIRS, ENERGY, ObservableSet
+from tnvmc.estimate.observables import Squares
 from tnvmc.operators.foreign import as_operator
-from tnvmc.operators.order import order_of, order_parameter
+from tnvmc.operators.order import OF_PAIRS, order_parameter, order_parts
 from tnvmc.operators.properties import particles_of
 from tnvmc.operators.term import Operator, require_operator
 from tnvmc.report.observables import observed, samples_text
@@ -149,7 +150,6 @@ def measure_observables(
     if not hasattr(vmc, "method"):
         raise refuse("measure_observables", "vmc", vmc, "a VMC, as VMC(operator, ansatz)")
     given = as_tuple(operators)
-    given = as_tuple(operators)
     own = _checked(vmc, [each for each in given if type(each) is not str])
     names = [each for each in given if type(each) is str]
     if pair_samples is not None:
@@ -183,18 +183,19 @@ def observables_of(
     """Give what is measured: all that is cheap, operators, and order parameters by name.
 
     Raises:
-        ValueError: as `order_of`; two of one name.
+        ValueError: as `order_parameter`; two of one name.
     """
-    operator, group = problem.operator, getattr(problem.ansatz.group, "elements", ())
-    orders = [order_of(name, operator) for name in names]
-    if any(g.character < 0 for g in group):  # psi = 0 where M psi is not: no squares
-        about = operator.lattice, operator.local_dim
-        own = [*own, *(order_parameter(o.name, *about) for o in orders if not o.pairs)]
-        orders = [o for o in orders if o.pairs]
-    every = [each.name for each in own] + [order.name for order in orders]
-    if twice := {name for name in every if every.count(name) > 1}:
+    operator, every = problem.operator, list[Any](own)
+    about = operator.lattice, operator.local_dim, operator.fermions
+    # Where psi = 0 by symmetry M psi need not be 0, and squares would leave that out.
+    vanishes = any(g.character < 0 for g in getattr(problem.ansatz.group, "elements", ()))
+    for name in names:
+        parts = () if vanishes else order_parts(name, *about)
+        every.append(Squares(name, parts) if parts else order_parameter(name, *about))
+    given = [each.name for each in every]
+    if twice := {name for name in given if given.count(name) > 1}:
         raise ValueError(f"measure: two operators are named '{min(twice)}'; rename one")
-    return ObservableSet(operator, tuple(own), problem.ansatz.kept_by, tuple(orders))
+    return ObservableSet(operator, tuple(every), problem.ansatz.kept_by)
 
 
 def measured_observables(
@@ -215,7 +216,7 @@ def measured_observables(
     every = collect(method, point, observables.every_sample(), streams.OBSERVABLES)
     blocks, energy = dict(every.blocks), every.total.estimate((method, point))
     problem, chi_of_pairs = method.problem, None
-    if pair_samples == 0 and any(order.pairs == ALL_PAIRS for order in observables.orders):
+    if pair_samples == 0 and any(each.name in OF_PAIRS for each in observables.own):
         raise ValueError("measure: an order parameter needs S.S of all pairs; give pair_samples")
     if pair_samples != 0 and observables.some_samples():
         most = PAIR_SAMPLES // problem.operator.n_sites + 1
