@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from tnvmc import PEPS, SRC, VMC, DirectSampler, Sampler, heisenberg, square
+from tnvmc.ansatz.wrappers.symmetrised import Symmetrised
 from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.statistics import pull, weighted_estimate
-from tnvmc.sampling.problem import Point
+from tnvmc.operators.symmetry import symmetry_group
+from tnvmc.sampling.problem import Point, SampleInfo
+from tnvmc.sampling.workers import measure_configs
 from tnvmc.vmc.observation import Reweighted
 
 LATTICE = square(2, 3)
@@ -29,6 +32,21 @@ def test_weights_are_those_of_the_other_state(sampler: Sampler | DirectSampler) 
     psi = [ansatz.log_amplitude(each, seen.configs).log_abs for each in (theta, here.theta)]
     weight = own * np.exp(2 * (psi[0] - psi[1]))
     assert other.weight == pytest.approx(weight / weight.sum(), rel=1e-7)
+
+
+def test_samples_where_a_sum_over_symmetries_cancels_have_no_weight() -> None:
+    """Here an odd pair of spins, which a reflection maps on itself."""
+    operator = heisenberg(square(1, 2))
+    peps = PEPS(operator.lattice, 2)
+    names = symmetry_group(operator, "point").names
+    state = Symmetrised(peps, symmetry_group(operator, "point", {names[1]: -1}))
+    configs = np.array([[0, 1], [0, 0], [1, 0]], dtype=np.int8)
+    vmc = VMC(operator, state, Sampler(3, 3, threads=1), configs=configs[[0, 2, 0]])
+    seen = measure_configs(state, vmc.theta, configs, vmc.problem.targets, jacobian=False)
+    assert seen.amplitude.log_abs[1] == -np.inf
+    info = SampleInfo(n_walkers=3, n_draws=1, seconds=0.0)
+    again, _, _ = Reweighted(seen, info, 1).draw(vmc.problem, vmc.state.here)
+    assert np.asarray(again.weight).tolist() == pytest.approx([0.5, 0, 0.5])
 
 
 def test_a_pull_scatters_as_the_mean() -> None:

@@ -134,7 +134,9 @@ class Reweighted(Drawing):
         )  # fmt: skip
         xp = array_namespace(point.theta)
         here, there = (xp.astype(each.amplitude.log_abs, xp.float64) for each in (snapshot, own))
-        log = here - there
+        seen = xp.isfinite(there)  # of a sum over symmetries that cancel psi is 0, and so its weight
+        zero = xp.zeros_like(there)
+        log = xp.where(seen, here, zero - xp.inf) - xp.where(seen, there, zero)
         weight = xp.exp(2.0 * (log - xp.max(log)))
         weight = weight if own.weight is None else weight * own.weight
         return replace(snapshot, weight=weight / xp.sum(weight)), point, self.info
