@@ -134,7 +134,7 @@ class Reweighted(Drawing):
         )  # fmt: skip
         xp = array_namespace(point.theta)
         here, there = (xp.astype(each.amplitude.log_abs, xp.float64) for each in (snapshot, own))
-        seen = xp.isfinite(there)  # of a sum over symmetries that cancel psi is 0, and so its weight
+        seen = xp.isfinite(there)  # where a sum over symmetries cancels, psi and the weight are 0
         zero = xp.zeros_like(there)
         log = xp.where(seen, here, zero - xp.inf) - xp.where(seen, there, zero)
         weight = xp.exp(2.0 * (log - xp.max(log)))
