@@ -35,7 +35,7 @@ def results() -> dict[str, Any]:
         "complex": vmc.expect(skew, 64),
         "convergence": convergence,
         "double layer": convergence.double_layer,
-        "exact": exact_ground_state(OPERATOR, gap=True),
+        "exact": exact_ground_state(OPERATOR),
         "operator": OPERATOR,
         "lattice": OPERATOR.lattice,
         "vmc": vmc,

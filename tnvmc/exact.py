@@ -59,7 +59,6 @@ class ExactResult(Shown):
 
     energy: float  #: total
     energy_per_site: float
-    gap: float | None  #: to the next level of the same sector, where asked for
     dimension: int  #: of the sector
     sector: int | None  #: twice the total Sz, or None for the full space
     units: str
@@ -77,9 +76,8 @@ class ExactResult(Shown):
 
     def __repr__(self) -> str:
         energies = f"energy {self.energy:.10f}, per site {self.energy_per_site:.10f}"
-        gap = "" if self.gap is None else f", gap {self.gap:.6g}"
         where = f"({self.units} units, {self._sector})"
-        return f"<ExactResult: {energies} {where}{gap}, dimension {self.dimension}>"
+        return f"<ExactResult: {energies} {where}, dimension {self.dimension}>"
 
     def _table(self) -> Table:
         rows = [
@@ -88,13 +86,11 @@ class ExactResult(Shown):
             ("dimension", str(self.dimension), self._sector),
             ("residual", f"{self.residual:.1e}", "|(H - E) psi|"),
         ]
-        if self.gap is not None:
-            rows.insert(2, ("gap", f"{self.gap:.6g}", "in the sector"))
         return Table(f"exact ground state, {self.units} units", ("", "", ""), rows)
 
 
 def exact_ground_state(
-    operator: Operator, sector: Sector = "auto", *, gap: bool = False, vector: bool = False
+    operator: Operator, sector: Sector = "auto", *, vector: bool = False
 ) -> ExactResult:
     """Compute the lowest energy of an operator, to 1e-12 relative unless levels lie very close.
 
@@ -109,7 +105,6 @@ def exact_ground_state(
         sector: "full", twice the total Sz, or "auto": that of the operator, if it has one; else,
             where there are off-diagonal elements and all of them keep the magnetisation, that of
             the lowest energy, of several the one of smallest Sz; else the full space.
-        gap: also compute the next level.
         vector: also return the ground state.
 
     Raises:
@@ -124,11 +119,10 @@ def exact_ground_state(
     """
     operator = as_operator(operator)
     states = _states("exact_ground_state", operator, sector)
-    ground, *others = _lowest(operator, states, 2 if gap and states.dimension > 1 else 1, vector)
+    ground = _lowest(operator, states, 1, vector)[0]
     return ExactResult(
         energy=ground.energy,
         energy_per_site=ground.energy / operator.n_sites,
-        gap=others[0].energy - ground.energy if others else None,
         dimension=states.dimension,
         sector=states.magnetisation,
         units=operator.units,
@@ -347,8 +341,8 @@ def _lowest(
     except ArpackNoConvergence as error:
         raise RuntimeError(
             f"exact diagonalisation of {operator.name}: Lanczos did not find {n_levels} of the "
-            f"levels in dimension {blocks.dimension}. They may lie too close together; ask for the "
-            "energy without the gap, or name a sector"
+            f"levels in dimension {blocks.dimension}. They may lie too close together; ask for "
+            "fewer, or name a sector"
         ) from error
     levels.sort(key=lambda level: level.energy)
     for level in [] if look else levels[:n_levels]:
