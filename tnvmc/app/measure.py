@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc._version import __version__
-from tnvmc.ansatz.protocol import Ansatz, chi_of
+from tnvmc.ansatz.protocol import chi_of
 from tnvmc.app.stages import check_overrides, plan_of, restored
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import to_host
@@ -30,7 +30,6 @@ from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import Enumerate
-from tnvmc.sampling.problem import Samples
 from tnvmc.session.lanczos import N_CONNECTED, LanczosStep, step_from
 from tnvmc.session.observables import description, measured_observables, observables_of, of_terms
 from tnvmc.session.vmc import VMC
@@ -54,7 +53,7 @@ from tnvmc.storage.seals import PROVENANCE, sealed_json
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.core import Iterate
 from tnvmc.vmc.measured_iterate import CODES, measured_iterate
-from tnvmc.vmc.measurement import FRESH_BURN
+from tnvmc.vmc.measurement import FRESH_BURN, MeasurementPlan
 from tnvmc.vmc.results import finite_or_none
 
 Array = Any
@@ -181,14 +180,11 @@ def lanczos_run(path: str | Path, asked: Asked) -> LanczosStep:
     settings = _settings(path, asked)
     check_tied(path)
     vmc = restored(path, settings).vmc
-    if asked.direct or asked.operators or asked.pair_samples is not None:
-        left = "omit --direct, --operator, --pair-samples and --no-pairs"
+    if asked.operators or asked.pair_samples is not None:
+        left = "omit --operator, --pair-samples and --no-pairs"
         raise ValueError(f"measure: --lanczos gives an energy and nothing else; {left}")
-    chi, sampler = _chi(asked, settings, vmc.problem.ansatz), None
-    plan = plan_of(settings, asked.n_samples or -(-asked.samples(settings) // 4), chi)
-    if asked.enumerate:
-        sampler = Enumerate(settings.sampler.magnetisation, settings.run.threads)
-    return step_from(vmc, replace(plan, sampler=sampler), N_CONNECTED)
+    n_samples = asked.n_samples or -(-asked.samples(settings) // 4)
+    return step_from(vmc, _plan(asked, settings, vmc, n_samples), N_CONNECTED)
 
 
 def _settings(path: Path, asked: Asked) -> Settings:
@@ -230,11 +226,18 @@ def _archived_reasons(path: Path) -> Iterator[Diagnostic]:
             yield Diagnostic.from_dict(found)
 
 
-def _chi(asked: Asked, settings: Settings, ansatz: Ansatz) -> int | None:
-    """The boundary bond dimension; refused for a state that has none."""
+def _plan(asked: Asked, settings: Settings, vmc: VMC, n_samples: int) -> MeasurementPlan:
+    """How samples are drawn and contracted; a chi is refused for a state that has none."""
+    ansatz, sampler = vmc.problem.ansatz, vmc.method.sampler
     if asked.chi is not None and chi_of(ansatz) is None:
         raise ValueError(f"measure: --chi is {asked.chi}, and this state has none; omit it")
-    return asked.chi or chi_to_measure(settings, ansatz)
+    sector, threads = settings.sampler.magnetisation, settings.run.threads
+    if asked.direct:
+        sampler = DirectSampler(n_samples, magnetisation=sector, threads=threads)
+    elif asked.enumerate:
+        sampler = Enumerate(sector, threads)
+    plan = plan_of(settings, n_samples, asked.chi or chi_to_measure(settings, ansatz))
+    return replace(plan, sampler=sampler)
 
 
 def _measured(
@@ -246,16 +249,8 @@ def _measured(
     own: tuple[Operator, ...],
 ) -> Json:
     """Draw the samples, and tell what they show and how they were drawn."""
-    problem, n_samples = vmc.problem, asked.samples(settings)
-    chi = _chi(asked, settings, problem.ansatz)
-    sampler: Samples = vmc.method.sampler
-    sector, threads = settings.sampler.magnetisation, settings.run.threads
-    if asked.direct:
-        sampler = DirectSampler(n_samples, magnetisation=sector, threads=threads)
-    elif asked.enumerate:
-        sampler = Enumerate(sector, threads)
-    plan = plan_of(settings, n_samples, chi)
-    method = replace(plan, sampler=sampler).applied(
+    problem = vmc.problem
+    method = _plan(asked, settings, vmc, asked.samples(settings)).applied(
         replace(vmc.method, problem=problem), point, vmc.state.step
     )
     # S.S of all pairs at the chi of the run, which costs less.

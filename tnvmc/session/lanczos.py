@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -111,7 +112,7 @@ def step_from(vmc: Made, plan: MeasurementPlan, n_connected: int | None) -> Lanc
         )
     iterate, told = measured_iterate(method, vmc.state)
     method, point = _flatter(plan.applied(method, iterate, vmc.state.step), iterate)
-    problem, drawn = method.problem, _Drawn(method, point, n_connected)
+    problem, drawn = method.problem, _Drawn(method, point.theta, n_connected)
     operator = problem.operator
     for part in enumerate(in_parts(method, point, problem.targets, streams.LANCZOS + 1)):
         drawn.add(part[0], *part[1])
@@ -155,8 +156,9 @@ class _Drawn:
     """What samples tell, part by part."""
 
     method: Method
-    point: Point
+    theta: Any
     n_connected: int | None
+    n_seen: int = 0  #: samples of the first part
     blocks: Blocks = field(default_factory=Blocks)  #: of values whose means are <(H - c)^n>
     total: Total = field(default_factory=Total)  #: of those for <H^3>, with the heaviest tail
     centre: float = 0.0  #: c
@@ -171,37 +173,31 @@ class _Drawn:
             weight = np.asarray(to_host(snapshot.weight))
             local = np.where(weight > 0, local, 0.0)
         if not number:
+            self.n_seen = len(local)
             self.blocks.exact, self.total.operator = info.exact, problem.operator
             self.centre = float(np.average(local.real, weights=weight))
         if not info.exact and self.n_connected is not None:
             stream = streams.LANCZOS + number, streams.DRAW_PASS + 2
             drawn = uniforms(problem.seed, stream, range(len(local)), self.n_connected)
-        ask = partial(self._energies, np.asarray(to_host(snapshot.configs)), local, info.seconds)
+        ask = partial(self._energies, info.seconds)
         found = sampled_values(problem.operator, snapshot, ask, drawn, (local, self.centre))
         self.vanishing = max(self.vanishing, found[1])
         self.blocks.add(found[0], weight, info.n_walkers)
         self.total.add(found[0][:, 2:3], snapshot, info)
 
-    def _energies(
-        self, samples: np.ndarray, local: np.ndarray, seconds: float, others: np.ndarray
-    ) -> np.ndarray:
-        """Local energies of other configurations; those of samples are known."""
-        problem, theta, threads = self.method.problem, self.point.theta, self.method.sampler.threads
-        every, xp = np.concatenate([samples, others]), array_namespace(theta)
-        _, first, place = np.unique(keys_of(every), return_index=True, return_inverse=True)
-        found = np.zeros(len(first), dtype=complex)
-        found[first < len(local)] = local[first[first < len(local)]]
-        new = np.flatnonzero(first >= len(local))
-        for rows in shown.in_turn(split(len(new), _AT_ONCE)):
-            began, which = perf_counter() - shown.compiled, new[rows.start : rows.stop]
-            configs = to_namespace(every[first[which]], xp)
-            there = measure_configs(
-                problem.ansatz, theta, configs, problem.targets, threads=threads
-            )
-            found[which] = to_host(local_energy(problem.operator, there))
+    def _energies(self, seconds: float, configs: np.ndarray) -> np.ndarray:
+        """Local energies of configurations (K, N); `seconds` is what the samples took."""
+        problem, xp, sampler = self.method.problem, array_namespace(self.theta), self.method.sampler
+        _, first, place = np.unique(keys_of(configs), return_index=True, return_inverse=True)
+        found = [np.empty(0)]
+        for rows in shown.in_turn(split(len(first), _AT_ONCE)):
+            began, which = perf_counter() - shown.compiled, first[rows.start : rows.stop]
+            there = to_namespace(configs[which], xp), problem.targets
+            seen = measure_configs(problem.ansatz, self.theta, *there, threads=sampler.threads)
+            found.append(np.asarray(to_host(local_energy(problem.operator, seen))))
             if not self.expected_seconds:
-                took = (perf_counter() - shown.compiled - began) * len(new) / len(which)
-                n_parts = (self.method.sampler.n_samples or len(local)) / len(local)
+                took = (perf_counter() - shown.compiled - began) * len(first) / len(which)
+                n_parts = (sampler.n_samples or self.n_seen) / self.n_seen
                 self.expected_seconds = n_parts * (seconds + took)
                 shown.begin(told_of("phases", "lanczos", {"seconds": self.expected_seconds}))
-        return found[place[len(local) :]]
+        return np.concatenate(found)[place]
