@@ -26,8 +26,21 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
 import numpy as np
 
 from meter import cpu_name
-from tnvmc import PEPS, SRC, VMC, Jastrow, ProductOfStates, Sampler, Slater, heisenberg, square
+from tnvmc import (
+    PEPS,
+    SR,
+    SRC,
+    VMC,
+    Jastrow,
+    ProductOfStates,
+    Sampler,
+    Slater,
+    Symmetrised,
+    heisenberg,
+    square,
+)
 from tnvmc.operators.models import hubbard, tj, tv
+from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.problem import Point, Problem
@@ -43,17 +56,25 @@ class System:
     exact: float | None = None
     couplings: dict[str, float] = field(default_factory=dict)
     D: int = 6
-    steps: int = 200
     samples: int = 2048
+    momentum: float = 0.0
+    steps: int = 200
+    symmetric: bool = False  #: whether its sum over the point group is measured, too
 
 
 SYSTEMS = {
     "tv_3x4": System(tv, (3, 4), 6, -3.92504074, {"V": 2.0}, steps=100, samples=512),
-    "tv_3x4_free": System(tv, (3, 4), 6, -8.30056308, {"V": 0.0}),
-    "tv_4x4": System(tv, (4, 4), 8, -5.04993637, {"V": 2.0}, samples=512),
-    "hubbard_3x3": System(hubbard, (3, 3), (4, 4), -5.04125303, {"U": 8.0}, steps=400),
-    "hubbard_3x4": System(hubbard, (3, 4), (6, 6), -4.91325921, {"U": 8.0}, steps=300),
-    "tj_3x4": System(tj, (3, 4), (5, 5), -7.164423078592, {"J": 0.4}, steps=330),
+    "tv_3x4_free": System(tv, (3, 4), 6, -8.30056308, {"V": 0.0}, steps=150, samples=512),
+    "tv_4x4": System(
+        tv, (4, 4), 8, -5.04993637, {"V": 2.0}, samples=512, steps=300, symmetric=True
+    ),
+    "hubbard_3x3": System(
+        hubbard, (3, 3), (4, 4), -5.04125303, {"U": 8.0}, steps=600, momentum=0.97
+    ),
+    "hubbard_3x4": System(
+        hubbard, (3, 4), (6, 6), -4.91325921, {"U": 8.0}, steps=300, momentum=0.97
+    ),
+    "tj_3x4": System(tj, (3, 4), (5, 5), -7.164423078592, {"J": 0.4}, steps=400),
     "tv_8x8": System(tv, (8, 8), 32, None, {"V": 2.0}, D=4, steps=150, samples=512),
     "hubbard_8x8": System(hubbard, (8, 8), (32, 32), None, {"U": 8.0}, D=4, steps=100, samples=512),
 }
@@ -83,10 +104,15 @@ def row(name: str, asked: argparse.Namespace) -> dict[str, Any]:
     operator = system.model(square(*system.shape), particles=system.particles, **system.couplings)
     began, cpu = time.perf_counter(), time.process_time()
     sampler = Sampler(n_samples=asked.samples or system.samples, threads=1)
-    vmc = VMC(operator, state(system, operator, asked.ansatz), sampler)
+    rule = SR("auto", momentum=system.momentum) if system.momentum else None
+    vmc = VMC(operator, state(system, operator, asked.ansatz), sampler, rule)
     vmc.run(asked.steps or system.steps)
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-    found = vmc.measure(n_samples=asked.measured)
+    found, summed = vmc.measure(n_samples=asked.measured), None
+    if system.symmetric and asked.ansatz == "peps":
+        whole = Symmetrised(vmc.ansatz, symmetry_group(operator, "point"))
+        summed = VMC(operator, whole, sampler, theta=vmc.measured_theta())
+        summed = summed.measure(n_samples=asked.measured)
     return {
         "system": name,
         "ansatz": asked.ansatz,
@@ -96,6 +122,7 @@ def row(name: str, asked: argparse.Namespace) -> dict[str, Any]:
         "error": found.energy_error,
         "exact": system.exact,
         "variance": found.variance,
+        "symmetric": summed and [summed.energy, summed.energy_error],
         "seconds": seconds,
         "cpu_seconds": cpu,
         "settings": {k: v for k, v in asdict(system).items() if k != "model"},
@@ -144,6 +171,8 @@ def main() -> None:
         above = (
             "" if found["exact"] is None else f" above exact {found['energy'] - found['exact']:.2e}"
         )
+        if found["symmetric"]:
+            above += ", its sum over the point group {:.5f} +- {:.1e}".format(*found["symmetric"])
         print(
             f"{name:12} {asked.ansatz}: {found['energy']:.5f} +- {found['error']:.1e}{above}, "
             f"variance {found['variance']:.2e}, {found['steps']} steps, "
