@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -332,3 +333,23 @@ def test_pairs_that_are_joined_both_ways_round(
     lattice: Lattice, kind: str, twice: tuple[tuple[int, int], ...]
 ) -> None:
     assert lattice.joined_twice(kind) == twice
+
+
+@pytest.mark.parametrize("make", [square, triangular, honeycomb, kagome])
+def test_vacant_places_take_their_bonds_along(make: Any) -> None:
+    whole, less = make(4, 4, "periodic"), make(4, 4, "periodic", vacant=[4, 10])
+    assert less.vacant == tuple(sorted({4, 10, *whole.vacant}))
+    for kind, bonds in whole.bonds.items():
+        placed = {tuple(whole.places[k] for k in bond) for bond in bonds}
+        left = {bond for bond in placed if not {4, 10} & {*bond}}
+        assert {tuple(less.places[k] for k in bond) for bond in less.bonds[kind]} == left
+    inside = [k for k, place in enumerate(whole.places) if place not in (4, 10)]
+    assert np.array_equal(less.coordinates, whole.coordinates[inside])
+    assert less.directed("nearest") is not None
+    assert less != whole
+
+
+@pytest.mark.parametrize("vacant", [[16], [-1], range(16)])
+def test_vacant_places_that_cannot_be(vacant: Any) -> None:
+    with pytest.raises(ValueError, match="vacant"):
+        square(4, 4, vacant=vacant)

@@ -323,3 +323,15 @@ def test_an_operator_on_a_short_ring_says_that_each_pair_counts_once(
         warnings.simplefilter("error")
         j1j2(chain(5, "periodic"))
         heisenberg(square(4, 4, "periodic"))
+
+
+def test_bosons_have_names() -> None:
+    """Of at most three on a site."""
+    lower, number = product_matrix("b", 4), product_matrix("n", 4)
+    assert np.allclose(lower, np.diag(np.sqrt([1, 2, 3]), k=1))
+    assert np.allclose(number, np.diag([0, 1, 2, 3]))
+    assert np.allclose(product_matrix("b^", 4) @ lower, number)
+    assert np.allclose(product_matrix("b^2", 4), lower @ lower)
+    assert np.allclose(product_matrix("b^ b + b b^", 3).T, product_matrix("b^ b + b b^", 3))
+    assert np.allclose(product_matrix("n^2 - n", 4), np.diag([0, 0, 2, 6]))
+    assert np.allclose(product_matrix("b", 2), product_matrix("S+", 2))

@@ -47,8 +47,12 @@ REBUILD = "rebuild"
 def lattice_parts(lattice: Lattice) -> tuple[list[Any], dict[str, Any], dict[str, Any]]:
     """Give what a file says of a lattice: in its identity, in other attributes, in datasets."""
     described = [lattice.kind, *map(int, lattice.shape), str(lattice.boundary)]
-    if lattice.kind in ("chain", *GRIDS):
+    if lattice.kind == "chain":
         return described, {}, {}
+    if lattice.kind in GRIDS:
+        own = GRIDS[lattice.kind](*lattice.shape, lattice.boundary).vacant
+        more_empty = [] if lattice.vacant == own else [list(map(int, lattice.vacant))]
+        return [*described, *more_empty], {}, {}
     given = lattice.directions or lattice.bonds
     bonds = {k: [list(map(int, pair)) for pair in pairs] for k, pairs in given.items()}
     more: dict[str, Any] = {"bonds": bonds}
@@ -71,11 +75,11 @@ def listed(lattice: Lattice) -> dict[str, Any] | None:
 
 def lattice_in(described: list[Any], file: Any) -> Lattice:
     """Read the lattice of an open file; old checkpoints keep the grid of a list of bonds alone."""
-    kind, rows, columns, boundary = described
+    kind, rows, columns, boundary, *empty = described
     if kind == "chain":
         return chain(columns, boundary)
     if kind in GRIDS:
-        return GRIDS[kind](rows, columns, boundary)
+        return GRIDS[kind](rows, columns, boundary, *empty)
     told = attribute(file, "identity").get(LISTED_BONDS) or {}
     bonds = attribute(file, "bonds", told.get("bonds", {}))
     vacant = attribute(file, "vacant", told.get("vacant", ()))

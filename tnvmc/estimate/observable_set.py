@@ -34,7 +34,7 @@ from tnvmc.estimate.observables import (
 from tnvmc.lattice.lattice import Lattice, Patch
 from tnvmc.lattice.permutations import colouring, point_group, translations
 from tnvmc.operators.order import OF_PAIRS
-from tnvmc.operators.spin import NUMBER, spin_matrices
+from tnvmc.operators.spin import named_matrices, spin_matrices
 from tnvmc.operators.symmetry import which_commute
 from tnvmc.operators.term import Operator
 
@@ -67,7 +67,7 @@ class ObservableSet:
 
     @property
     def atoms(self) -> bool:
-        """Whether local state 1 is an excited atom rather than a spin that is down."""
+        """Whether local states are numbers, of excited atoms or bosons, rather than spins."""
         return self.operator.units == "n"
 
     def every_sample(self) -> dict[str, Observable]:
@@ -107,7 +107,8 @@ class ObservableSet:
             named = self.operator.fermions.named_matrices()
             return {name: named[name] for name in ("n", "Sz", "nupdn") if name in named}
         sx, _, sz = spin_matrices(self.operator.local_dim)
-        return {"n": NUMBER} if self.atoms else {"Sz": sz, "Sx": sx}
+        density = named_matrices(self.operator.local_dim)["n"]
+        return {"n": density} if self.atoms else {"Sz": sz, "Sx": sx}
 
     @property
     def dimers(self) -> Dimers | None:

@@ -3,7 +3,8 @@
 Nearest neighbours are at distance 1.  `boundary` is "open"; "cylinder", where every row is a ring
 (column n_cols - 1 is joined to column 0), so that the circumference is n_cols; or "periodic" in
 both directions, without a twist.  Along a periodic direction of length L the bond from the last
-site back to the first exists for L > 2 only: for L = 2 it would join neighbours a second time.  All
+site back to the first exists for L > 2 only: for L = 2 it would join neighbours a second time.
+`vacant` are places row * n_cols + column without a site; the others are numbered row by row.  All
 raise ValueError for a side below 1, an unknown boundary, and a periodic direction that the pattern
 does not fit.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -24,11 +25,14 @@ from tnvmc.lattice.lattice import (
     Lattice,
     Patch,
     check_boundary,
+    check_vacant,
     grid_coordinates,
     separations,
 )
 
 Shape = tuple[int, int]
+Places = Iterable[int]
+Bonds = Mapping[str, tuple[Patch, ...]]
 Steps = tuple[tuple[int, int], ...]
 
 _SIDES = ((0, 1), (1, 0))  # steps (rows, columns) to the nearest neighbours on a grid
@@ -60,7 +64,7 @@ def chain(length: int, boundary: str = "open") -> Lattice:
     return Lattice("chain", shape, ends, grid_coordinates(shape), bonds)
 
 
-def square(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
+def square(n_rows: int, n_cols: int, boundary: str = "open", vacant: Places = ()) -> Lattice:
     """Build a square lattice of n_rows x n_cols sites.
 
     Bonds: "nearest", "diagonal" (both diagonals of every plaquette), and "third" (two steps along a
@@ -73,10 +77,12 @@ def square(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
         "diagonal": _grid_bonds(shape, edges, ((1, 1), (1, -1))),
         "third": _without(_grid_bonds(shape, edges, ((0, 2), (2, 0))), nearest),
     }
-    return Lattice("square", shape, edges, grid_coordinates(shape), bonds)
+    return _on_grid("square", shape, edges, bonds, vacant)
 
 
-def shastry_sutherland(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
+def shastry_sutherland(
+    n_rows: int, n_cols: int, boundary: str = "open", vacant: Places = ()
+) -> Lattice:
     """Build a square lattice with one diagonal ("dimer") in every other plaquette.
 
     With (r, c) the upper left corner of a plaquette, the dimers are (r, c)-(r+1, c+1) for r and
@@ -89,10 +95,10 @@ def shastry_sutherland(n_rows: int, n_cols: int, boundary: str = "open") -> Latt
     falling = _grid_bonds(shape, edges, ((1, 1),), parity=0)
     rising = _grid_bonds(shape, edges, ((1, -1),), parity=1)
     bonds = {"nearest": _grid_bonds(shape, edges, _SIDES), "dimer": tuple(sorted(falling + rising))}
-    return Lattice("shastry_sutherland", shape, edges, grid_coordinates(shape), bonds)
+    return _on_grid("shastry_sutherland", shape, edges, bonds, vacant)
 
 
-def triangular(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
+def triangular(n_rows: int, n_cols: int, boundary: str = "open", vacant: Places = ()) -> Lattice:
     """Build a triangular lattice: a square grid with one diagonal in every plaquette.
 
     The diagonal rises, from (r + 1, c) to (r, c + 1); in the plane each row is shifted by half a
@@ -100,10 +106,11 @@ def triangular(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     inside), "next_nearest" at distance sqrt(3), "third" at 2.
     """
     shape, edges = _check_grid(n_rows, n_cols, boundary)
-    return _by_distance("triangular", shape, edges, grid_coordinates(shape) @ _TILTED, _TILTED)
+    points = grid_coordinates(shape) @ _TILTED
+    return _by_distance("triangular", shape, edges, points, _TILTED, vacant)
 
 
-def honeycomb(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
+def honeycomb(n_rows: int, n_cols: int, boundary: str = "open", vacant: Places = ()) -> Lattice:
     """Build a honeycomb lattice as a brick wall: zigzag rows, joined at every second site.
 
     (r, c) and (r + 1, c) are joined where r + c is even; two sites of a unit cell lie side by side
@@ -114,10 +121,10 @@ def honeycomb(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     places = grid_coordinates(shape)
     below = np.where(places.sum(axis=1) % 2 == 0, 0.25, -0.25)
     points = places @ _BRICK + np.stack([below, np.zeros_like(below)], axis=1)
-    return _by_distance("honeycomb", shape, edges, points, _BRICK)
+    return _by_distance("honeycomb", shape, edges, points, _BRICK, vacant)
 
 
-def kagome(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
+def kagome(n_rows: int, n_cols: int, boundary: str = "open", vacant: Places = ()) -> Lattice:
     """Build a kagome lattice: a triangular one without the sites of odd row and odd column.
 
     A unit cell is a block of 2 x 2 of the grid, so 4 x 4 are four cells and 12 sites; odd sides end
@@ -127,12 +134,13 @@ def kagome(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
     """
     shape, edges = _check_grid(n_rows, n_cols, boundary, "kagome")
     places = grid_coordinates(shape)
-    empty = (places % 2).all(axis=1)
-    vacant = tuple(int(place) for place in np.flatnonzero(empty))
-    return _by_distance("kagome", shape, edges, places[~empty] @ _TILTED, _TILTED, vacant)
+    empty = {*np.flatnonzero((places % 2).all(axis=1)).tolist(), *vacant}
+    return _by_distance("kagome", shape, edges, places @ _TILTED, _TILTED, empty)
 
 
-def checkerboard_lattice(n_rows: int, n_cols: int, boundary: str = "open") -> Lattice:
+def checkerboard_lattice(
+    n_rows: int, n_cols: int, boundary: str = "open", vacant: Places = ()
+) -> Lattice:
     """Build a checkerboard lattice: a square one with both diagonals in every second plaquette.
 
     The plaquettes are those whose upper left corner has r + c even.  Bonds: "nearest", the sides of
@@ -147,10 +155,10 @@ def checkerboard_lattice(n_rows: int, n_cols: int, boundary: str = "open") -> La
     }
     nearest = _grid_bonds(shape, edges, _SIDES)
     bonds = {"nearest": nearest, "diagonal": tuple(sorted(diagonals))}
-    return Lattice("checkerboard", shape, edges, grid_coordinates(shape), bonds)
+    return _on_grid("checkerboard", shape, edges, bonds, vacant)
 
 
-GRIDS: Mapping[str, Callable[[int, int, str], Lattice]] = {
+GRIDS: Mapping[str, Callable[..., Lattice]] = {
     "square": square,
     "triangular": triangular,
     "honeycomb": honeycomb,
@@ -158,7 +166,25 @@ GRIDS: Mapping[str, Callable[[int, int, str], Lattice]] = {
     "checkerboard": checkerboard_lattice,
     "shastry_sutherland": shastry_sutherland,
 }
-"""By the names that files have for them.  Each takes (n_rows, n_cols, boundary)."""
+"""By the names that files have for them.  Each takes (n_rows, n_cols, boundary, vacant)."""
+
+
+def _on_grid(kind: str, shape: Shape, edges: Boundary, bonds: Bonds, vacant: Places) -> Lattice:
+    return _emptied(Lattice(kind, shape, edges, grid_coordinates(shape), bonds), vacant)
+
+
+def _emptied(lattice: Lattice, vacant: Places) -> Lattice:
+    """The lattice, which is full, without the sites at some places of its grid."""
+    if not (empty := check_vacant(vacant, lattice.shape)):
+        return lattice
+    sites = [place for place in lattice.places if place not in empty]
+    new = {place: site for site, place in enumerate(sites)}
+    bonds = {
+        kind: tuple((new[i], new[j]) for i, j in pairs if i in new and j in new)
+        for kind, pairs in lattice.bonds.items()
+    }
+    points = np.asarray(lattice.coordinates)[sites]
+    return replace(lattice, vacant=empty, bonds=bonds, coordinates=points)
 
 
 def _check_grid(
@@ -218,13 +244,13 @@ def _by_distance(
     edges: Boundary,
     points: np.ndarray,
     cell: tuple[tuple[float, float], tuple[float, float]],
-    vacant: tuple[int, ...] = (),
+    vacant: Places,
 ) -> Lattice:
     """A lattice whose bonds join all sites at one of the three distances."""
-    bare = Lattice(kind, shape, edges, points, {}, vacant=vacant, cell=cell)
+    bare = Lattice(kind, shape, edges, points, {}, cell=cell)
     apart = separations(points[:, None, :] - points[None, :, :], bare)
     bonds = {}
     for name, length in _FURTHER.items():
         ends = np.nonzero(np.triu(np.abs(apart - length) < SAME, k=1))
         bonds[name] = tuple(zip(*map(np.ndarray.tolist, ends), strict=True))
-    return replace(bare, bonds=bonds, period=_PERIODS[kind])
+    return _emptied(replace(bare, bonds=bonds, period=_PERIODS[kind]), vacant)

@@ -188,7 +188,7 @@ def from_bonds(
             twice, none left.
     """
     grid = _check_shape(shape)
-    empty = _check_vacant(vacant, grid)
+    empty = check_vacant(vacant, grid)
     n_sites = grid[0] * grid[1] - len(empty)
     kinds = bonds if isinstance(bonds, Mapping) else {"nearest": bonds}
     if "all" in kinds:
@@ -226,7 +226,8 @@ def _check_shape(shape: Any) -> tuple[int, int]:
     return whole("lattice", "n_rows", n_rows), whole("lattice", "n_cols", n_cols)
 
 
-def _check_vacant(vacant: Iterable[int], shape: tuple[int, int]) -> tuple[int, ...]:
+def check_vacant(vacant: Iterable[int], shape: tuple[int, int]) -> tuple[int, ...]:
+    """Give the places in increasing order; ValueError for one off the grid, or for all of them."""
     n_places = shape[0] * shape[1]
     given = [whole("lattice", "a vacant place row * n_cols + column", p, 0) for p in vacant]
     if max(given, default=0) >= n_places:

@@ -35,7 +35,7 @@ EVERY_SITE = "all"
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _NUMBERS = re.compile(rf"{_NUMBER}(?:\s*/\s*{_NUMBER})?[ij]?(?![\w.])")
-_NAME = re.compile(r"(?:S[+-]|c\^(?:up|dn)?(?!\w)|[A-Za-z]\w*)(?:\^[1-9]\d?)?")
+_NAME = re.compile(r"(?:S[+-]|[bc]\^(?:up|dn)?(?!\w)|[A-Za-z]\w*)(?:\^[1-9]\d?)?")
 _PRODUCT = re.compile(
     rf"\s*(?P<sign>[+-]?)\s*(?P<number>{_NUMBERS.pattern})?\s*"
     rf"(?P<names>(?:(?:{_NAME.pattern})\s*)*)"

@@ -39,13 +39,16 @@ def spin_matrices(local_dim: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarra
 def named_matrices(local_dim: int = 2) -> dict[str, np.ndarray]:
     """Give the matrices (d, d) that have a name in products.
 
-    Sx Sy Sz, S+ S- (also Sp, Sm) and I for any spin; X Y Z and n = |1><1| for d = 2.
+    Sx Sy Sz, S+ S- (also Sp, Sm) and I for any spin; b, b^ and n of at most d - 1 bosons, of which
+    local state a holds a; X Y Z for d = 2.
     """
     x, y, z = spin_matrices(local_dim)
     raising = (x + 1j * y).real
     ladders = {"S+": raising, "S-": raising.T, "Sp": raising, "Sm": raising.T}
-    paulis = {"X": SIGMA_X, "Y": SIGMA_Y, "Z": SIGMA_Z, "n": NUMBER} if local_dim == 2 else {}
-    return {"Sx": x, "Sy": y, "Sz": z, **ladders, "I": np.eye(local_dim), **paulis}
+    lower = np.diag(np.sqrt(np.arange(1.0, local_dim)), k=1)
+    bosons = {"b": lower, "b^": lower.T, "n": np.diag(np.arange(float(local_dim)))}
+    paulis = {"X": SIGMA_X, "Y": SIGMA_Y, "Z": SIGMA_Z} if local_dim == 2 else {}
+    return {"Sx": x, "Sy": y, "Sz": z, **ladders, "I": np.eye(local_dim), **bosons, **paulis}
 
 
 def digits_of(n_digits: int, local_dim: int) -> np.ndarray:

@@ -73,18 +73,20 @@ def observed(held: Json) -> Iterator[Observed]:
         top = maximum(factor)
         yield Observed(f"largest S(q), {name}", *(top or (math.nan,)))
     averages, evened = held.get("averages") or {}, held.get("orbits")
-    places = evened or held
+    places, pauli = evened or held, held.get("units") == "Pauli"  # of energies; spins have S = 1/2
     kinds: dict[str, list[Json]] = {}
     for bond in places.get("bonds") or ():
         kinds.setdefault(str(bond.get("kind") or ""), []).append(bond)
     for kind, bonds in kinds.items():
         of_kind = f"a {kind} bond" if len(kinds) > 1 else "a bond"
+        of_kind += " (Pauli units)" if pauli else ""
         values = {key: [bond.get(key) for bond in bonds] for key in ("mean", "error")}
         mean = (averages.get("bonds") or {}).get(kind)
         yield _mean_of(f"energy of {of_kind}", values, mean, bool(evened))
     for name, values in (places.get("sites") or {}).items():
         mean = (averages.get("sites") or {}).get(name)
-        yield _mean_of(f"<{name}> of a site", values, mean, bool(evened))
+        of_site = f"<{name}> of a site" + (" (S = 1/2)" if pauli else "")
+        yield _mean_of(of_site, values, mean, bool(evened))
     if held.get("dimers"):
         yield _largest_dimer(held["dimers"])
     for name, value in (held.get("operators") or {}).items():

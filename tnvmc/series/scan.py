@@ -112,6 +112,7 @@ class ScanKind(base.SeriesKind):
 
     def columns(self, table: base.SeriesTable) -> tuple[base.Column, ...]:
         names = dict.fromkeys(name for row in table.rows for name in row.observables)
+        spin = " (S = 1/2)" if table.about["units"] == "Pauli" else ""  # energies are not
         return (
             base.Column(table.about["key"].split(".")[-1], lambda row: _written(row.value)),
             base.Column("energy per site", lambda row: with_error(*row.per_site)),
@@ -125,7 +126,7 @@ class ScanKind(base.SeriesKind):
             ),
             base.Column("V-score", lambda row: f"{row.v_score:.1e}"),
             base.Column("steps", lambda row: str(row.steps)),
-            *(base.Column(name, partial(_observable, name)) for name in names),
+            *(base.Column(name + spin, partial(_observable, name)) for name in names),
         )
 
     def headline(self, table: base.SeriesTable) -> str:

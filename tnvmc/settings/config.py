@@ -353,6 +353,7 @@ def _operator(settings: Settings) -> Operator:
     fermions, local_dim = BY_NAME.get(hamiltonian.fermions or ""), hamiltonian.local_dim
     terms = joined_terms(hamiltonian.term, lattice, fermions or local_dim, "hamiltonian")
     about: Any = {"local_dim": local_dim, "name": "terms", "fermions": fermions}
+    about["units"] = hamiltonian.units
     with errors_of("hamiltonian"):
         return Operator.from_terms(lattice, terms, **about)
 

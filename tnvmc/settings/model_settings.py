@@ -47,6 +47,8 @@ class GridSettings(_Lattice):
     shape: Annotated[list[Positive], Length(2, 2)]
     """Numbers of rows and columns of the grid; a kagome lattice has no site in odd rows at odd
     columns."""
+    vacant: list[NonNegative] | None = None
+    """Places row × n_cols + column of the grid that have no site."""
 
 
 class ChainSettings(_Lattice):
@@ -82,10 +84,10 @@ LatticeSettings = Annotated[
 
 def n_sites(lattice: LatticeSettings) -> int:
     """Give the number of sites, without building anything."""
-    vacant = len(set(getattr(lattice, "vacant", None) or ()))
+    vacant, sizes = set(getattr(lattice, "vacant", None) or ()), lattice.sizes
     if lattice.kind == "kagome":
-        vacant = math.prod(length // 2 for length in lattice.sizes)
-    return math.prod(lattice.sizes) - vacant
+        vacant |= {r * sizes[1] + c for r in range(1, sizes[0], 2) for c in range(1, sizes[1], 2)}
+    return math.prod(sizes) - len(vacant)
 
 
 MODELS = (
@@ -194,6 +196,9 @@ class TermsSettings(_Hamiltonian):
     or a list) are the sites, `coupling` is a number or a list with one for each bond or site."""
     local_dim: Annotated[StrictInt, Field(ge=2)] = 2
     """Number of states of a site: 3 for spin 1."""
+    units: Literal["S.S", "Pauli", "n", "custom"] = "custom"
+    """Units of the energy in tables. `n`: local states are numbers of bosons or excited atoms, and
+    ⟨n⟩ and ⟨n n⟩ are measured instead of spins."""
     fermions: Literal["spinless", "hubbard", "tj"] | None = None
     """Fermions without spin, with spin, or with spin and at most one on a site, instead of spins;
     products of `c^`, `c`, `n`, with spin `c^up`, `cdn`, `nup`, `Sz` and so on."""
@@ -218,4 +223,4 @@ def build_lattice(settings: LatticeSettings) -> Lattice:
         pairs = {kind: [(i, j) for i, j in of_kind] for kind, of_kind in bonds.items()}
         return from_bonds((rows, columns), pairs, settings.coordinates, settings.vacant or ())
     with errors_of("lattice.shape"):
-        return GRIDS[settings.kind](shape[0], shape[1], settings.boundary)
+        return GRIDS[settings.kind](shape[0], shape[1], settings.boundary, settings.vacant or ())

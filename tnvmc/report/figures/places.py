@@ -91,7 +91,7 @@ def places_of(run: Run) -> Places:
     xy, boundary = as_array(given), str(held.get("boundary", "open"))
     on_grid = np.array_equal(xy, grid)
     made = GRIDS.get("square" if on_grid else str(held.get("lattice")))
-    lattice = None if made is None else made(*run.shape, boundary)
+    lattice = None if made is None else made(*run.shape, boundary, held.get("vacant") or ())
     return Places(xy, run.shape, on_grid, lattice)
 
 
