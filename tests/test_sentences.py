@@ -407,6 +407,15 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("lowest_alone", {"n_starts": 3, "near": 1, "within": 3.0, "spread_per_site": 2.1e-3},
      ("one of 3 starts alone reaches the lowest energy, the highest ends 2.1e-3 per site above it: more starts "
       "(run.starts) may find a lower one")),
+    ("averaged", {"n_runs": 3, "mean": -0.5712, "error": 0.012, "sampling_error": 3.4e-4,
+                  "scatter": 0.021, "units": "S.S"},
+     ("mean over 3 runs: -0.571(12) per site (S.S units), the error over runs; of it samples make 3.4e-4, and one "
+      "run lies 2.1e-2 off the mean")),
+    ("runs_missing", {"n_runs": 2, "asked": 3},
+     "2 of 3 runs are in the mean, which those that are missing may move; go on with --resume"),
+    ("runs_differ", {"name": "seed=4", "largest": 8.13, "limit": 3.2},
+     ("seed=4 lies 8.1 of its errors off the mean of one Hamiltonian, noise alone 3.2 at most: what is reached "
+      "depends on the seed, and the error over runs counts; the lowest is found by run.starts")),
     ("gap_bias", {"residual": 0.02, "residual_below": 0.013, "bias": 0.007, "error": 3e-3},
      ("the error of the gap holds the samples only; by the V-scores the energy may lie 2e-2 too high, and 1.3e-2 "
      "that of the first: a bias of about +0.007, known within a factor of two; a larger D or more steps lower it")),

@@ -66,7 +66,8 @@ def runs_in(path: Path) -> Iterator[tuple[str, Table, Settings]]:
     for (name, settings), table in zip(series.runs.items(), own, strict=False):
         shared = data["ansatz"] if isinstance(data.get("ansatz"), dict) else {}
         last = data.get("stage", [{}])[-1]
-        couplings = settings.as_dict()["hamiltonian"] if "scan" in data else data["hamiltonian"]
+        own = {"scan", "average"} & set(data)
+        couplings = settings.as_dict()["hamiltonian"] if own else data["hamiltonian"]
         asked = {**data, "ansatz": {**shared, **last, **table}, "hamiltonian": couplings}
         yield f"{path.stem}: {name}", asked, settings
 

@@ -12,7 +12,7 @@ from tnvmc.report.describe import symmetries_text
 from tnvmc.report.numbers import in_columns
 from tnvmc.series.kind import Series
 from tnvmc.series.level_checks import sector_references
-from tnvmc.series.machine import SCAN, SECTORS
+from tnvmc.series.machine import AVERAGE, SCAN, SECTORS
 from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.load import read_toml, validate, with_overrides
 from tnvmc.settings.model_settings import n_sites
@@ -24,9 +24,9 @@ from tnvmc.trust.reference import DIAGONALISED_AT_ONCE, elsewhere
 def exact_text(path: Path, overrides: Sequence[str] = (), sector: int | None = None) -> str:
     """Diagonalise what a settings file describes, and write what was found.
 
-    Of a file with [[sector]] or [scan] the energy of each; with [[orthogonal]] also the level that
-    its run is compared with.  `sector` is twice the total Sz; the smallest by default, or that of
-    the file where it has [[orthogonal]].
+    Of a file with [[sector]], [scan] or [average] the energy of each; with [[orthogonal]] also the
+    level that its run is compared with.  `sector` is twice the total Sz; the smallest by default,
+    or that of the file where it has [[orthogonal]].
 
     Raises:
         ConfigError: settings that cannot be used, or sectors that all take more than seconds.
@@ -35,8 +35,8 @@ def exact_text(path: Path, overrides: Sequence[str] = (), sector: int | None = N
     data = read_toml(path)
     settings = validate(data, overrides)
     check_size(n_sites(settings.lattice))
-    if settings.scan is not None:
-        return "\n".join(_of_scan(SCAN.expand(with_overrides(data, overrides), path.stem), sector))
+    if (kind := SCAN if settings.scan else AVERAGE if settings.average else None) is not None:
+        return "\n".join(_of_scan(kind.expand(with_overrides(data, overrides), path.stem), sector))
     if settings.sector is not None and sector is None:
         return "\n".join(_of_sectors(SECTORS.expand(with_overrides(data, overrides), path.stem)))
     return "\n".join(_of_run(settings, build_operator(settings), sector))

@@ -60,7 +60,7 @@ class ComparisonKind(base.SeriesKind):
         return isinstance(data.get("ansatz"), list)
 
     def expand(self, data: Json, default_name: str) -> base.Series:
-        for section in ("stage", "sector", "scan"):
+        for section in ("stage", "sector", "scan", "average"):
             if section in data:
                 why = "does not go with a comparison, whose states share all but [[ansatz]]"
                 raise ConfigError(conflict(heading(section), why))

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.limits import Json
+from tnvmc.series.average import AverageKind
 from tnvmc.series.comparison import ComparisonKind
 from tnvmc.series.kind import LeftOut, Series, SeriesKind, SeriesTable, asks_no_more
 from tnvmc.series.scan import ScanKind, observed_value
@@ -248,7 +249,8 @@ def _measure(series: Series, name: str, maker: Maker) -> None:
         maker.measure(run.path, series.observables)
 
 
-COMPARISON, SECTORS, STARTS, SCAN = ComparisonKind(), SectorsKind(), StartsKind(), ScanKind()
+COMPARISON, SECTORS, STARTS = ComparisonKind(), SectorsKind(), StartsKind()
+SCAN, AVERAGE = ScanKind(), AverageKind()
 
-KINDS: tuple[SeriesKind, ...] = (COMPARISON, SCAN, SECTORS, STARTS)
+KINDS: tuple[SeriesKind, ...] = (COMPARISON, AVERAGE, SCAN, SECTORS, STARTS)
 """In the order in which a file is asked whether it is of a kind."""

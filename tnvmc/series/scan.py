@@ -17,6 +17,7 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.statistics import of_many
 from tnvmc.limits import Json
 from tnvmc.operators.order import ORDERS, order_parameter, order_parts
+from tnvmc.operators.term import Operator
 from tnvmc.series import kind as base
 from tnvmc.series.expansion import check_parts, completed, later_seed, out_of
 from tnvmc.settings.config import ScanSettings, Settings, build_operator
@@ -69,13 +70,13 @@ class ScanKind(base.SeriesKind):
         scan = parse(ScanSettings, content, "scan")
         values, plain = _values(scan), {k: part for k, part in data.items() if k != "scan"}
         names = list(values)
-        shared = validate(_changed(plain, scan.key, values[names[0]]))
-        _refuse_others(shared)
-        observables, out = tuple(dict.fromkeys(scan.observables)), out_of(shared, default_name)
+        shared = validate(changed(plain, scan.key, values[names[0]]))
+        refuse_others(shared)
+        out = out_of(shared, default_name)
         made: list[Settings] = []
 
         def make(name: str) -> Settings:
-            own = validate(_changed(plain, scan.key, values[name]))
+            own = validate(changed(plain, scan.key, values[name]))
             place = {"out": str(out / name), "seed": later_seed(shared, names.index(name))}
             made.append(_as_run(own.changed({"run": place}), made[-1] if made else None, scan.key))
             check_parts(made[-1], build_operator(made[-1]), with_start=len(made) == 1)
@@ -83,14 +84,7 @@ class ScanKind(base.SeriesKind):
 
         runs = completed(self, names, make)
         operator = build_operator(made[0])
-        for each in observables:
-            if each in ORDERS:
-                about = each, operator.lattice, operator.local_dim, operator.fermions
-                with errors_of("scan.observables"):
-                    order_parts(*about) or order_parameter(*about)
-            elif (each in _OF_ATOMS) != (operator.units == "n"):
-                why = f"is not measured of this model, whose units are {operator.units}"
-                raise ConfigError(conflict("scan.observables", why, each))
+        observables = checked_observables(scan.observables, operator, "scan")
         return base.Series(self, data, out, runs, operator, (scan.key, values), observables)
 
     def row(self, series: base.Series, run: Run, reference: Reference) -> ScanRow:
@@ -154,6 +148,19 @@ class ScanKind(base.SeriesKind):
         return base.Curves(curves, axis, self.name)
 
 
+def checked_observables(names: Sequence[str], operator: Operator, section: str) -> tuple[str, ...]:
+    """Give the names, each once; refuse what is not measured of this model."""
+    for each in names:
+        if each in ORDERS:
+            about = each, operator.lattice, operator.local_dim, operator.fermions
+            with errors_of(f"{section}.observables"):
+                order_parts(*about) or order_parameter(*about)
+        elif (each in _OF_ATOMS) != (operator.units == "n"):
+            why = f"is not measured of this model, whose units are {operator.units}"
+            raise ConfigError(conflict(f"{section}.observables", why, each))
+    return tuple(dict.fromkeys(names))
+
+
 def observed_value(held: Json, name: str) -> dict[str, float] | None:
     """Give "mean" and "error" of one observable; None where observables.json does not have it."""
     found = (held.get("operators") or {}).get(name) if name in ORDERS else held.get(name)
@@ -189,7 +196,9 @@ def _observable(name: str, row: ScanRow) -> str:
 
 
 def _written(value: Any) -> str:
-    """Write a value as in the name of its run: "0.5", "4x4"."""
+    """Write a value as in the name of its run: "0.5", "4x4"; a mean by its name."""
+    if isinstance(value, str):
+        return value
     return "x".join(map(str, value)) if isinstance(value, list) else f"{value:.12g}"
 
 
@@ -209,7 +218,7 @@ def _values(scan: ScanSettings) -> dict[str, Any]:
     return named
 
 
-def _changed(data: Json, key: str, value: Any) -> dict[str, Any]:
+def changed(data: Json, key: str, value: Any) -> dict[str, Any]:
     """Give the content of a file with one key changed; tables of a list have numbers from 1 on."""
     changed = copy.deepcopy(dict(data))
     *path, last = key.split(".")
@@ -223,12 +232,13 @@ def _changed(data: Json, key: str, value: Any) -> dict[str, Any]:
     return changed
 
 
-def _refuse_others(shared: Settings) -> None:
+def refuse_others(shared: Settings, section: str = "scan") -> None:
     """Refuse what makes several runs, or stages, of each value."""
     held = [f"[[{name}]]" for name in ("stage", "sector", "orthogonal") if getattr(shared, name)]
+    held += [f"[{name}]" for name in ("scan", "average") if getattr(shared, name)]
     held += ["run.starts"] if (shared.run.starts or 1) > 1 else []
     if held:
-        raise ConfigError(*(conflict(name, "does not go with [scan]") for name in held))
+        raise ConfigError(*(conflict(name, f"does not go with [{section}]") for name in held))
 
 
 def _as_run(own: Settings, before: Settings | None, key: str) -> Settings:

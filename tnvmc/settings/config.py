@@ -205,6 +205,22 @@ class ScanSettings(Section):
     of an order parameter by its name, as `neel` ([Order parameters](../own_observable.md))."""
 
 
+Ends = Annotated[tuple[Number, Number], Field(description="a list [lowest, highest]")]
+
+
+class AverageSettings(Section):
+    """Runs from several seeds, and which couplings are random in each."""
+
+    runs: Annotated[StrictInt, Field(ge=2, le=MOST_STARTS)]
+    """Number of runs, from the seeds `run.seed`, `run.seed` + 1 and so on."""
+    random: dict[str, Ends] = Field({})
+    """Couplings and fields, as `{ J = [0.5, 1.5] }`: every bond or site has a number between the
+    two of its own, evenly distributed, which the seed decides. The `config.toml` of each run lists
+    them. Default: none, the same Hamiltonian in each."""
+    observables: tuple[Observed, ...] = ()
+    """What is measured of each run besides the energy, as `scan.observables`."""
+
+
 class SectorSettings(Section):
     """What one sector has of its own."""
 
@@ -271,6 +287,10 @@ class Settings(Section):
     scan: ScanSettings | None = None
     """Optional. A coupling, a field or the size runs through several values: a run for each, which
     starts from the state of the one before it, a table and a picture ([Scans](../scan.md))."""
+
+    average: AverageSettings | None = None
+    """Optional. The same run from several seeds, with random couplings where they are asked for,
+    and the mean over the runs with its error ([Averages](../scan.md))."""
 
     @model_validator(mode="before")
     @classmethod

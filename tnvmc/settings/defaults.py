@@ -62,8 +62,8 @@ def _of_one_run(path: Path) -> dict[str, Any]:
     several = "asks for several runs; use tnvmc run FILE, or tnvmc.series_file in Python"
     if isinstance(data.get("ansatz"), list):
         why = f"a comparison (it has [[ansatz]]); use tnvmc compare {path}"
-    elif "sector" in data or "scan" in data:
-        why = f"{'[[sector]]' if 'sector' in data else '[scan]'} {several}"
+    elif held := [name for name in ("sector", "scan", "average") if name in data]:
+        why = f"{'[[sector]]' if held[0] == 'sector' else f'[{held[0]}]'} {several}"
     elif own := own_parts(data):
         why = only_in_python(path.parent, own)
     else:

@@ -16,7 +16,7 @@ from tnvmc.lattice import GRIDS, Lattice, chain, from_bonds
 from tnvmc.limits import NonNegative, Number, Positive, Section
 from tnvmc.operators import models
 from tnvmc.operators.products import EVERY_SITE, Placed, joined, place
-from tnvmc.settings.problems import errors_of
+from tnvmc.settings.problems import ConfigError, conflict, errors_of
 
 Bond = Annotated[list[NonNegative], Length(2, 2), Field(description="pairs of site indices")]
 Point = Annotated[list[Number], Length(2, 2), Field(description="positions [x, y]")]
@@ -155,6 +155,13 @@ class TermSettings(Section):
     coupling: Couplings = 1.0
     """Factor; a list has one for each bond or site."""
 
+    def n_places(self, lattice: Lattice) -> int:
+        """Count the numbers that `coupling` may list."""
+        where: Any = self.sites if self.bonds is None else self.bonds
+        if isinstance(where, str):
+            return lattice.n_sites if where == EVERY_SITE else len(lattice.bonds[where])
+        return len(where or ())
+
     def placed(self, lattice: Lattice, kind: Any) -> list[Placed]:
         """Give sites and matrices.
 
@@ -210,6 +217,33 @@ else:
     HamiltonianSettings = Annotated[
         Union[(*map(_hamiltonian, MODELS), TermsSettings)], Field(discriminator="model")
     ]
+
+
+_KINDS = {"J2": "diagonal", "t2": "diagonal", "J_dimer": "dimer"}
+
+
+def n_places(settings: Any, key: str) -> int:
+    """Count the bonds or sites that a coupling of a file has a number for.
+
+    Raises `ConfigError` for what is no coupling, or one number for all.
+    """
+    model, lattice = settings.hamiltonian, build_lattice(settings.lattice)
+    of, where = COUPLINGS.get(key, (None, ""))[0], f"average.random.{key}"
+    match key.split("."):
+        case ["term", number, "coupling"] if getattr(model, "term", None):
+            with errors_of(where):
+                if not 1 <= int(number) <= len(model.term):
+                    raise ValueError(f"there are {len(model.term)} terms")
+                return model.term[int(number) - 1].n_places(lattice)
+        case [_] if of in (PerBond, PerSite) and hasattr(model, key):
+            return (
+                lattice.n_sites if of is PerSite else len(lattice.bonds[_KINDS.get(key, "nearest")])
+            )
+    can = [
+        name for name in model.as_couplings() if COUPLINGS.get(name, (0,))[0] in (PerBond, PerSite)
+    ]
+    told = ", ".join(can) or "term.1.coupling"
+    raise ConfigError(conflict(where, f"is not a coupling that bonds or sites have; take {told}"))
 
 
 def build_lattice(settings: LatticeSettings) -> Lattice:

@@ -44,6 +44,7 @@ SERIES = {
     "sectors.toml": "several sectors",
     "starts.toml": "several starts",
     "scan.toml": "a scan",
+    "average.toml": "an average",
 }
 """Settings files of several runs, and what the folder of each holds."""
 
