@@ -86,6 +86,14 @@ def test_equal_steps_hold_both_ends_and_no_rounding() -> None:
     assert list(series.runs) == ["h=0.4", "h=0.3", "h=0.2", "h=0.1"]
 
 
+def test_an_order_parameter_is_a_column() -> None:
+    names = ("neel_z", "dimer_columnar")
+    assert expanded(f"scan.observables={list(names)}").observables == names
+    held = {"operators": {"neel_z": {"mean": 0.1, "error": 0.01}}}
+    assert observed_value(held, "neel_z") == {"mean": 0.1, "error": 0.01}
+    assert observed_value(held, "dimer_columnar") is None
+
+
 def test_a_size_starts_afresh_but_for_a_bulk_that_fits() -> None:
     size = ("scan.key=lattice.shape", "scan.values=[[6,6],[8,8]]", "scan.observables=[]")
     assert list(expanded(*size).runs) == ["shape=6x6", "shape=8x8"]
@@ -117,6 +125,7 @@ def test_a_coupling_of_a_term() -> None:
         ("scan.values=[-1.0,'a']", "scan.values"),
         ("scan.observables=['n']", "scan.observables"),
         ("scan.observables=['S']", "scan.observables"),
+        ("scan.observables=['three_sublattice']", "scan.observables"),
         ("scan.vals=2", "scan.vals"),
         ("run.starts=2", "run.starts"),
         ("sampler.magnetisation=0", "run 'h=2': sampler.magnetisation"),

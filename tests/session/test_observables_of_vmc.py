@@ -173,3 +173,38 @@ def test_a_pair_that_two_kinds_of_bonds_join_is_of_both() -> None:
     assert kinds == {(0, 1): "x, z", (1, 2): "z", (2, 3): "x"}
     (other,) = (bond["mean"] for bond in found["bonds"] if bond["kind"] == "z")
     assert found["averages"]["bonds"]["z"]["mean"] == other
+
+
+def test_order_parameters_by_name(vmc: VMC) -> None:
+    """Without noise they are the expectation of their operator, also of products of far bonds."""
+    names = ["neel", "stripe_z", "dimer_columnar", "chirality"]
+    held = measure_observables(vmc, operators=names)["operators"]
+    for name in names:
+        exact = vmc.expect(tnvmc.order_parameter(name, OPERATOR.lattice)).mean
+        assert held[name]["mean"] == pytest.approx(exact, abs=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"operators": "neal"}, "neel"),
+        ({"operators": ["three_sublattice"]}, "triangular"),
+        ({"operators": ["neel", "neel"]}, "neel"),
+        ({"operators": ["neel"], "pair_samples": 0}, "pair_samples"),
+    ],
+)
+def test_order_parameters_that_cannot_be(vmc: VMC, asked: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        measure_observables(vmc, **asked)
+
+
+def test_a_state_that_vanishes_by_symmetry_takes_products() -> None:
+    """The square of M psi where psi = 0 is no part of samples, the product M M on psi is."""
+    ansatz = tnvmc.Jastrow(OPERATOR.lattice)
+    group = tnvmc.symmetry_group(OPERATOR, "point", {"left-right reflection": -1})
+    odd = tnvmc.Symmetrised(ansatz, group)
+    theta = np.random.default_rng(3).normal(size=odd.n_params)
+    made = VMC(OPERATOR, odd, Enumerate(0, threads=1), theta=theta)
+    held = measure_observables(made, operators="dimer_columnar")["operators"]["dimer_columnar"]
+    exact = made.expect(tnvmc.order_parameter("dimer_columnar", OPERATOR.lattice)).mean
+    assert held["mean"] == pytest.approx(exact, abs=1e-10)

@@ -149,7 +149,8 @@ def _sites(axes: Any, observables: Json, places: Places, unit: float) -> None:
     mean, error = (as_array(measured[name][key]) for key in ("mean", "error"))
     mean, error = (np.where(np.abs(x) < style.ROUNDING, 0.0, x) for x in (mean, error))
     largest = on_lattice.symmetric(mean, error)
-    lowest, largest = (0.0, 1.0) if name == "n" else (-largest, largest)
+    most = max(1.0, on_lattice.largest(mean))  # of bosons more
+    lowest, largest = (0.0, most) if name == "n" else (-largest, largest)
     chosen = colormaps[style.DENSITY if name == "n" else style.DIVERGING]
     colours = chosen.with_extremes(bad="white")
     dots = axes.scatter(
