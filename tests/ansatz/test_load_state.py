@@ -120,6 +120,16 @@ def test_a_file_of_another_psi_is_refused(tmp_path: Path) -> None:
         state.load_theta(path)
 
 
+def test_settings_of_another_version_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, state = tmp_path / "state.h5", STATES["ring"]
+    monkeypatch.setattr(PeriodicMPS, "rebuild", lambda self: {"D": 3, "gauge": "left"})
+    state.save(path, state.random(1))
+    with pytest.raises(StateFileError, match="gauge"):
+        load_state(path)
+
+
 def test_a_checkpoint_gives_its_parameters(tmp_path: Path) -> None:
     operator = heisenberg(square(2, 2))
     vmc = VMC(operator, Jastrow(operator.lattice), Enumerate(threads=1), learning_rate=0.1)

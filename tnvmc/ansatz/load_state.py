@@ -55,7 +55,13 @@ def load_state(path: str | Path) -> tuple[Ansatz, np.ndarray]:
             f"{path}: holds the parameters of a {kind}, which no file makes again; make it as it "
             "was, then theta = ansatz.load_theta(path), or vmc.restore(path) for a checkpoint"
         )
-    ansatz = _made(kind, lattice, described["local_dim"], found)
+    try:
+        ansatz = _made(kind, lattice, described["local_dim"], found)
+    except (TypeError, KeyError) as error:
+        raise StateFileError(
+            f"{path}: a {kind} with settings that this version of tnvmc does not know ({error}); "
+            "read it with the version that wrote it"
+        ) from None
     return ansatz, ansatz.load_theta(path)
 
 
