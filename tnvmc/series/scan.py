@@ -23,7 +23,7 @@ from tnvmc.series.expansion import check_parts, completed, later_seed, out_of
 from tnvmc.settings.config import ScanSettings, Settings, build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import parse, validate
-from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict, errors_of
+from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
 from tnvmc.shown import with_error
 from tnvmc.storage.run_files import Run, is_outdated
 from tnvmc.trust.gaps import SIGNIFICANT
@@ -153,8 +153,10 @@ def checked_observables(names: Sequence[str], operator: Operator, section: str) 
     for each in names:
         if each in ORDERS:
             about = each, operator.lattice, operator.local_dim, operator.fermions
-            with errors_of(f"{section}.observables"):
+            try:
                 order_parts(*about) or order_parameter(*about)
+            except ValueError as error:
+                raise ConfigError(conflict(f"{section}.observables", str(error))) from None
         elif (each in _OF_ATOMS) != (operator.units == "n"):
             why = f"is not measured of this model, whose units are {operator.units}"
             raise ConfigError(conflict(f"{section}.observables", why, each))
