@@ -51,6 +51,7 @@ _NAMES_OF = {
     "tnvmc.optimize.sr": ("SR",),
     "tnvmc.optimize.first_order": ("Adam", "GradientDescent", "RandomSign"),
     "tnvmc.optimize.schedules": ("Cosine",),
+    "tnvmc.optimize.time_evolution": ("TimeEvolution",),
     "tnvmc.sampling.enumerate": ("Enumerate",),
     "tnvmc.session.vmc": ("VMC",),
     "tnvmc.vmc.history": ("History",),
@@ -63,6 +64,7 @@ _NAMES_OF = {
     "tnvmc.storage.run_folder": ("FolderError",),
     "tnvmc.ansatz.initial": ("initial_parameters",),
     "tnvmc.ansatz.peps.starts.simple_update": ("simple_update",),
+    "tnvmc.ansatz.peps.starts.initial": ("product_parameters",),
 }  # fmt: skip
 _HOME = {name: (home, name) for home, names in _NAMES_OF.items() for name in names}
 # The lattice and the model bear one name; the model, which is used more, keeps it here.

@@ -146,14 +146,17 @@ class Recorder:
         found = result_of(vmc, config, measured.measurement, reference)
         found |= self._run.outcome(folder.path, measured, folder.provenance)
         found["wall_time_s"] = perf_counter() - since
-        found["convergence"] = convergence(found, history, scan)
+        steps = [] if vmc.method.in_real_time else history  # which need not lower an energy
+        found["convergence"] = convergence(found, steps, scan)
         folder.write_result(found)
         draw_energy(folder, found)
         return measured, found
 
 
 def reference_of(vmc: Made) -> Reference:
-    """Give the energy that a state is compared with."""
+    """Give the energy that a state is compared with; none in real time."""
+    if vmc.method.in_real_time:
+        return Reference()
     sector = controlled(vmc.method, vmc.state).problem.magnetisation
     return find_reference(vmc.operator, sector, vmc.ansatz.group, vmc.method.orthogonal_to)
 

@@ -158,17 +158,20 @@ def headline(
     if start == AUTO:
         tries = chosen.init_noise is None and stages[0].settings.optimizer.steps >= LEAST_STEPS
         start = f"the {'best' if tries else 'first'} of its starts"
+    if (product := getattr(settings.optimizer, "product", None)) is not None:
+        start = f"the product state of largest {product}"
     if chosen.init_noise is not None:
         start += f" with noise of {chosen.init_noise:g}"
     steps = f"{sum(stage.settings.optimizer.steps for stage in stages)} steps"
     if settings.optimizer.seconds:
         steps = f"{settings.optimizer.seconds:g} s"
+    until = f" up to {t:g}" if (t := getattr(settings.optimizer, "t", None)) else ""
     sector = named_sector(None, settings.sampler.particles)
     return (
         f"{operator.name}, {operator.lattice.kind} {size} {operator.lattice.boundary}"
         f"{sector and f', {sector}'}; {state}, "
         f"{n_params} parameters{parameters_text({'sharing': counted})} from {start}; "
-        f"{settings.optimizer.kind}, "
+        f"{settings.optimizer.kind}{until}, "
         + (f"{steps} in {len(stages)} stages" if settings.stage else steps)
         + "".join(f"; {part}" for part in sampling_parts(settings.sampler.model_dump()))
         + ("" if settings.run.device == "cpu" else f"; {describe(settings.run.device)}")

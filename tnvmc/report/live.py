@@ -227,6 +227,12 @@ def step_numbers(record: StepRecord, n_sites: int, exact: float | None = None) -
         f"E/N {with_error(record.energy / n, record.energy_error / n)}",
         f"var/N {record.variance / n:.2g}",
     ]
+    if (time := record.optimizer.get("time")) is not None:
+        means = {key: record.optimizer.get(f"{key}_error") for key in record.optimizer}
+        told = [
+            f"{k} {with_error(record.optimizer[k], e)}" for k, e in means.items() if e is not None
+        ]
+        parts = [f"t {time:.4g}", *parts, *told]
     if exact:
         parts.append(f"rel.err {abs(record.energy / exact - 1):.1e}")
     if record.acceptance is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tnvmc.report.describe import damage_text
 from tnvmc.report.figures import COMPARED, HISTORIES, NAMES, draw, style
+from tnvmc.report.figures.evolution import evolution
 from tnvmc.report.figures.history import history_of, overview
 from tnvmc.settings.problems import nearest
 from tnvmc.storage.files import read_plain, write_atomically
@@ -24,11 +25,14 @@ class PictureError(ValueError):
 def energy_picture(run: Run, title: str) -> bytes:
     """Draw energies with errors and, below, the relative error, else the variance: a PNG.
 
-    Steps that were undone appear as crosses.  The number of sites must be known to the run.
+    Of time evolution `figures.evolution` instead.  Steps that were undone appear as crosses.  The
+    number of sites must be known to the run.
     """
     history = history_of(run)
     assert history is not None
     with style.styled():
+        if history.lines and "time" in history.lines[0]["optimizer"]:
+            return style.encode(evolution(run, title), "png")
         return style.encode(overview(history, title), "png")
 
 

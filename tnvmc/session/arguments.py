@@ -22,6 +22,7 @@ from tnvmc.optimize.pace import AUTOMATIC
 from tnvmc.optimize.rule import Rule
 from tnvmc.optimize.schedules import Rates
 from tnvmc.optimize.sr import SR
+from tnvmc.optimize.time_evolution import TimeEvolution
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import (
     check_configs,
@@ -297,6 +298,10 @@ def as_callbacks(given: Any) -> tuple[Callable[[Any], object], ...]:
 
 def rates(learning_rate: Any, rule: Rule) -> Rates | None:
     """Give the rates that were asked for, None for "auto"; TypeError, ValueError for others."""
+    if isinstance(rule, TimeEvolution):
+        if learning_rate is not None:
+            raise ValueError("VMC: time evolution has no learning_rate; leave it out")
+        learning_rate = 1.0
     if learning_rate is None:
         learning_rate = "auto" if isinstance(rule, SR) else FIXED_RATE
     if isinstance(learning_rate, str) and learning_rate == "auto":

@@ -246,7 +246,7 @@ class VMC:
 
         Cost: about that of ten steps; see `tnvmc.vmc.trial`.
         """
-        if not steps or self.state.step or self._trial[0] or self.method.orthogonal_to:
+        if not steps or self.state.step or self._trial[0] or not self.method.tries_starts:
             return
         began = perf_counter()
         problem, here = self.problem, self.state.here

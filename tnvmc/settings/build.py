@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
 from tnvmc.ansatz.initial import initial_parameters, noise_on_all
 from tnvmc.ansatz.jastrow import Jastrow
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.neural import NETWORKS, PACKAGES
+from tnvmc.ansatz.peps.starts.initial import product_parameters
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.peps.symmetries import sharing
 from tnvmc.ansatz.product import ProductState
@@ -17,16 +20,19 @@ from tnvmc.ansatz.protocol import Ansatz, chi_of
 from tnvmc.ansatz.slater import Slater
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.ansatz.wrappers.symmetrised import Symmetrised, inner_state
+from tnvmc.backend.arguments import one_of
 from tnvmc.contraction import schemes
 from tnvmc.contraction.schemes import default_chi
 from tnvmc.lattice.permutations import SymmetryGroup, checkerboard
 from tnvmc.operators.properties import particles_of
+from tnvmc.operators.spin import named_matrices
 from tnvmc.operators.symmetry import check_characters, odd_elements, symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
 from tnvmc.optimize.rule import Rule
 from tnvmc.optimize.schedules import Cosine, Schedule
 from tnvmc.optimize.sr import SR
+from tnvmc.optimize.time_evolution import TimeEvolution
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import in_sector, sector_of
 from tnvmc.sampling.direct import DirectSampler
@@ -83,6 +89,8 @@ def build_theta(settings: Settings, operator: Operator, ansatz: Ansatz) -> Array
 def _start(settings: Settings, operator: Operator, ansatz: Ansatz) -> Array:
     """Give them without noise."""
     chosen, seed = settings.ansatz, settings.run.seed
+    if (name := getattr(settings.optimizer, "product", None)) is not None:
+        return _product(name, operator, ansatz, seed)
     if chosen.init != "factors":
         return initial_parameters(ansatz, operator, seed, chosen.init)
     product: Any = inner_state(ansatz)
@@ -91,6 +99,15 @@ def _start(settings: Settings, operator: Operator, ansatz: Ansatz) -> Array:
         return product.initial_second(first, operator, seed, chosen.second.init)
     second = initial_parameters(product.second, operator, seed, chosen.second.init)
     return product.joined(first, second)
+
+
+def _product(name: str, operator: Operator, ansatz: Ansatz, seed: int) -> Array:
+    """Make them of a product state, each site in the highest state of a matrix."""
+    matrices = named_matrices(operator.local_dim)
+    matrices |= {f"-{key}": -matrix for key, matrix in matrices.items()}
+    with errors_of("time.product"):
+        one_of("time", "product", name, tuple(matrices))
+        return product_parameters(ansatz, np.linalg.eigh(matrices[name])[1][:, -1], seed)
 
 
 def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
@@ -191,12 +208,16 @@ def build_sampler(settings: Settings, operator: Operator) -> Samples:
 
 RULES: Mapping[str, Any] = {
     "sr": SR, "gradient": GradientDescent, "random_sign": RandomSign, "adam": Adam,
+    "time": TimeEvolution,
 }  # fmt: skip
 SAMPLERS = {"metropolis": Sampler, "direct": DirectSampler, "enumerate": Enumerate}
 
 
 def build_optimizer(settings: Any) -> Rule:
     """Make the rule of the [optimizer] section."""
+    if settings.kind == "time":
+        keys = ("step", "tolerance", "imaginary", "observables")
+        return TimeEvolution(**{key: getattr(settings, key) for key in keys})
     if settings.kind != "sr":
         return RULES[settings.kind]()  # type: ignore[no-any-return]
     memory, momentum = settings.memory or 0.0, settings.momentum
@@ -205,9 +226,13 @@ def build_optimizer(settings: Any) -> Rule:
 
 def build_schedule(
     settings: OptimizerSettings, first_step: int = 0
-) -> Schedule | float | Literal["auto"]:
-    """Make the learning rate: a number, a function of steps from `first_step` on, or "auto"."""
+) -> Schedule | float | Literal["auto"] | None:
+    """Make the learning rate: a number, a function of steps from `first_step` on, or "auto"; None
+    of time.
+    """
     rate, steps = settings.learning_rate, max(1, settings.steps)
+    if settings.kind == "time":
+        return None
     if rate is None or rate == "auto":
         return "auto"
     final = settings.final_learning_rate or rate / 10

@@ -143,6 +143,8 @@ def _shares(settings: Settings, sizes: list[int], before: Sharing | None) -> boo
     """
     state, operator = settings.ansatz, hamiltonian(settings)
     other_level = state.symmetrise or settings.orthogonal
+    if getattr(settings.optimizer, "product", None) is not None:
+        return False
     if sizes != sorted(sizes) or other_level or state.kind != "peps":
         return False
     if operator is None or operator.fermions is not None:
@@ -180,11 +182,14 @@ def _chi(settings: Settings) -> int | Literal["auto"] | None:
         return contraction.chi
     most = default_chi(state.D or 1)
     grows = first_chi(state.D or 1) < most and settings.sampler_kind != "enumerate"
+    grows = grows and settings.optimizer.kind != "time"
     return "auto" if grows else most
 
 
 def _of_optimizer(optimizer: Any, draws: bool) -> dict[str, Any]:
     """Give the defaults of [optimizer]: a rate that follows, or one that falls."""
+    if optimizer.kind == "time":
+        return {}
     falls = optimizer.final_learning_rate is not None
     values: dict[str, Any] = {"learning_rate": FIXED_RATE if falls else "auto"}
     if optimizer.kind == "sr":

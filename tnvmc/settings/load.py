@@ -89,7 +89,10 @@ def parse(model: type[S], table: Json, where: str = "") -> S:
 
 def validate(data: Json, overrides: Sequence[str] = ()) -> Settings:
     """Check nested dicts (with ``section.key=value`` overrides) against what is allowed."""
-    settings = parse(Settings, with_overrides(data, overrides))
+    table = with_overrides(data, overrides)
+    if isinstance(table.get("time"), dict):
+        table["optimizer"] = {**table.get("optimizer", {}), "kind": "time", **table.pop("time")}
+    settings = parse(Settings, table)
     if problems := conflicts(settings):
         raise ConfigError(*problems)
     return settings

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
 
-from pydantic import Field, StrictInt, create_model
+from pydantic import Field, StrictBool, StrictInt, StrictStr, create_model, model_validator
 
 from tnvmc.limits import NonNegative, NonNegativeNumber, Number, Positive, PositiveNumber, Section
 
@@ -62,6 +62,38 @@ class SRSettings(_Optimizer):
     determine. 0 is plain SR."""
 
 
+class TimeSettings(Section):
+    """Time evolution. A section `[time]` with these keys is the same."""
+
+    learning_rate: ClassVar[None] = None
+    final_learning_rate: ClassVar[None] = None
+    plateau: ClassVar[None] = None
+    seconds: ClassVar[None] = None
+
+    kind: Literal["time"] = "time"
+    t: PositiveNumber
+    """Time at which the run ends, in units of 1 / energy."""
+    step: PositiveNumber = 0.05
+    """Time from one record of the history to the next."""
+    tolerance: PositiveNumber = 1e-3
+    """Distance √(1 - fidelity) that a substep of the integrator may be off; substeps are as long as
+    this allows."""
+    imaginary: StrictBool = False
+    """exp(-Ht) in place of exp(-iHt)."""
+    observables: tuple[StrictStr, ...] = ()
+    """Names of matrices of one site, as `Sx`, whose mean over all sites each record has."""
+    product: StrictStr | None = None
+    """Begin with every site in the highest state of this matrix, as `Sx` or `-Sz`; of a PEPS.
+    Default: begin from `ansatz.init`."""
+    steps: NonNegative = 0
+    """Number of records: follows from `t` and `step`."""
+
+    @model_validator(mode="after")
+    def _counted(self) -> TimeSettings:
+        self.__dict__["steps"] = round(self.t / self.step) + 1
+        return self
+
+
 _RATES = {"gradient": 0.05, "random_sign": 0.005, "adam": 0.01}  # good for all models tried
 
 
@@ -75,7 +107,9 @@ if TYPE_CHECKING:
     OptimizerSettings = _Optimizer
 else:
     OptimizerSettings = Annotated[
-        Union[SRSettings, *(_first_order(kind, rate) for kind, rate in _RATES.items())],
+        Union[
+            SRSettings, TimeSettings, *(_first_order(kind, rate) for kind, rate in _RATES.items())
+        ],
         Field(discriminator="kind"),
     ]
 

@@ -142,6 +142,13 @@ def _of_rates(settings: Settings) -> Iterator[Rule]:
     follows = optimizer.learning_rate == "auto" and not settings.stage
     final = optimizer.final_learning_rate
     yield follows and final is not None, "optimizer.final_learning_rate", FOLLOWS
+    time = optimizer.kind == "time"
+    several = bool(settings.stage or settings.orthogonal or settings.sector or settings.scan)
+    why = "time evolution is one run from one state, without stages, scans, sectors or orthogonal"
+    yield time and (several or (starts or 1) > 1), "time", why
+    start = settings.ansatz.leading.init == AUTO and not getattr(optimizer, "product", None)
+    why = "time evolution needs a state to begin with; set ansatz.init to the folder of a run"
+    yield time and start, "time", f"{why}, or time.product = 'Sx' (every site along x)"
     why = "does not go with [[sector]]: make a file for each sector"
     yield (starts or 1) > 1 and settings.sector is not None, "run.starts", why, starts
 

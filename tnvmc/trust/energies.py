@@ -83,6 +83,8 @@ def judged(
     measured, problem = found.measurement, found.problem
     energy, overlaps = (measured.energy, measured.energy_error), measured.overlaps
     told = [*measured.diagnostics, *of_samples(found)]
+    if not found.is_level:
+        return replace(found, measurement=replace(measured, diagnostics=tuple(told)))
     told += of_signs(found) if final and not lower and not 0 < found.steps < LEAST_STEPS else ()
     told += of_variance(found) if final and not lower else ()
     in_doubt = len(told) > len(measured.diagnostics) or measured.v_score > _FAR_FROM_AN_EIGENSTATE
@@ -238,6 +240,8 @@ def of_steps(
     left to a measurement.  Exact energies that are not known are found by diagonalisation only
     where that is expected to take less than a tenth of the seconds of the steps.
     """
+    if records and "time" in records[-1].optimizer:  # a state on its way is no level
+        return ()
     last = next((record for record in reversed(records) if not record.undone), None)
     lines = [
         {**vars(record), "diagnostics": [each.as_dict() for each in record.diagnostics]}

@@ -14,6 +14,7 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.jacobian.covariance import Covariance
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.rule import Rule
+from tnvmc.optimize.time_evolution import TimeEvolution
 from tnvmc.sampling.problem import Point, Problem, Samples
 from tnvmc.vmc.guard import Guard
 from tnvmc.vmc.observation import Observation
@@ -32,6 +33,16 @@ class Method:
     schedule: Callable[[int], float]  #: learning rate of each step
     orthogonal_to: tuple[LowerState, ...] = ()  #: states that psi is kept orthogonal to
     measured_chi: int | None = None  #: of measurements; None: that of the ansatz
+
+    @property
+    def in_real_time(self) -> bool:
+        """Whether steps are of real time, so that psi stands for no level."""
+        return isinstance(self.rule, TimeEvolution) and not self.rule.imaginary
+
+    @property
+    def tries_starts(self) -> bool:
+        """Whether a run may begin with another start than the first one."""
+        return not (self.orthogonal_to or isinstance(self.rule, TimeEvolution))
 
 
 class Controller(Protocol):

@@ -68,6 +68,8 @@ class History(list[StepRecord], Shown):
         """
         names = [*_FIELDS, *dict.fromkeys(key for more in self.labels.values() for key in more)]
         found = {name: self._values(name) for name in names}
+        for name in self[0].optimizer if self and "time" in self[0].optimizer else ():
+            found[name] = np.array([record.optimizer[name] for record in self], dtype=np.float64)
         per_site = {f"{key.replace('energy', 'energy_per_site')}": key for key in _ENERGIES}
         return found | {name: found[key] / self.n_sites for name, key in per_site.items()}
 

@@ -113,6 +113,7 @@ class Measured:
     """By how many errors configurations that were not drawn move the energy (`neighbours.widened`).
     """
     steps: int = 0  #: that were made before
+    is_level: bool = True  #: whether psi stands for a level, and not for a state on its way
 
 
 def names_of(symmetries: Sequence[str]) -> tuple[str, ...]:
@@ -166,7 +167,8 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
         off_diagonal_energy=seen.off_diagonal_energy,
         origin=(fingerprint(summed), *level),
     )
-    return Measured(measurement, point, seen, problem, moved, state.step)
+    is_level = not method.in_real_time
+    return Measured(measurement, point, seen, problem, moved, state.step, is_level)
 
 
 def _overlaps(method: Method, seen: Observation) -> tuple[Overlap, ...]:

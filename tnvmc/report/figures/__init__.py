@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tnvmc.report.figures import convergence, extrapolations, maps, momentum, pairs, style
+from tnvmc.report.figures import (
+    convergence,
+    evolution,
+    extrapolations,
+    maps,
+    momentum,
+    pairs,
+    style,
+)
 from tnvmc.report.figures.history import PANELS, draw_histories, histories_of
 from tnvmc.storage.run_files import Run
 
@@ -15,6 +23,7 @@ STATES: Mapping[str, Callable[[Run], Any]] = {
     "lattice": maps.lattice,
     "correlations": pairs.correlations,
     "structure_factor": momentum.structure_factor,
+    "evolution": evolution.evolution,
     "chi": extrapolations.chi,
     "zero_variance": partial(extrapolations.extrapolation, "variance"),
     "bond_dimension": partial(extrapolations.extrapolation, "bond_dimension"),

@@ -87,3 +87,27 @@ def with_noise(shared: SharedTensors, theta: Array, noise: float, seed: int) -> 
     """Put noise on entries of theta (P,) that are zero, relative to the largest of their tensor."""
     rng = np.random.Generator(np.random.PCG64(seed))
     return np.concatenate([noisy(part, rng, noise) for part in shared.parts(np.asarray(theta))])
+
+
+OPENING = 0.3
+"""Of a product state, in the tensors of one sublattice."""
+
+
+def product_parameters(ansatz: Any, vector: Any, seed: int = 0) -> np.ndarray:
+    """Make theta (P,) of a PEPS that is the product state of one vector (d,) on all sites.
+
+    Random numbers in the tensors of one sublattice (`OPENING`) open the bonds: zeros of the other
+    keep them out of psi, but not out of its derivatives, so that time evolution can leave at once.
+
+    Raises ValueError for a state that is no PEPS of spins with a tensor for each site.
+    """
+    if not isinstance(ansatz, TensorLayout) or ansatz.shared or ansatz.fermions:
+        kind = "a PEPS of spins with a tensor for each site (sharing = None)"
+        raise ValueError(f"product_parameters: makes {kind}, got {ansatz!r}")
+    rng, lattice = np.random.Generator(np.random.PCG64(seed)), ansatz.lattice
+    tensors = []
+    for place, shape in zip(lattice.places, ansatz.shapes, strict=True):
+        even = sum(divmod(place, lattice.n_cols)) % 2 == 0
+        tensors.append(OPENING * even * rng.normal(size=shape).astype(ansatz.dtype))
+        tensors[-1][:, 0, 0, 0, 0] = np.asarray(vector) / np.linalg.norm(vector)
+    return np.asarray(ansatz.flatten(tensors))

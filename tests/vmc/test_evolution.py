@@ -1,0 +1,110 @@
+"""Real and imaginary time against exp(-iHt) and exp(-Ht) of dense matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.oracles import all_configs, dense_hamiltonian
+from tnvmc import PEPS, VMC, Enumerate, Sampler, TimeEvolution, product_parameters, square, tfim
+from tnvmc.jacobian.dense import DenseJacobian
+
+SITES, H = 4, 2.0
+LATTICE = square(2, 2)
+MATRIX = dense_hamiltonian(tfim(LATTICE, h=H))
+MEAN_X = dense_hamiltonian(tfim(LATTICE, J=0.0, h=-1.0 / SITES))
+
+
+def made(rule: TimeEvolution, sampler: Any = None, dtype: str = "complex128") -> VMC:
+    """A quench from h = infinity."""
+    psi = PEPS(LATTICE, D=2, dtype=dtype, sharing=None)
+    theta = product_parameters(psi, [1, 1])
+    return VMC(tfim(LATTICE, h=H), psi, sampler or Enumerate(), rule, theta=theta)
+
+
+def vector(vmc: VMC) -> np.ndarray:
+    """Psi, normalised, in the order of the dense matrices."""
+    psi = vmc.ansatz.log_amplitude(vmc.theta, all_configs(SITES))
+    values = np.exp(psi.log_abs) * psi.phase
+    return values / np.linalg.norm(values)
+
+
+def evolved(factor: complex, t: float) -> np.ndarray:
+    energies, states = np.linalg.eigh(MATRIX)
+    plus = np.full(2**SITES, 2.0 ** (-SITES / 2))
+    psi = states @ (np.exp(factor * energies * t) * (states.T @ plus))
+    return psi / np.linalg.norm(psi)
+
+
+def mean(psi: np.ndarray) -> float:
+    return float((psi.conj() @ MEAN_X @ psi).real)
+
+
+def test_a_product_start_is_the_product_state() -> None:
+    vmc = made(TimeEvolution())
+    assert abs(vector(vmc) @ evolved(0, 0)) == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-5])
+def test_real_time_is_exact_within_its_own_bound(tolerance: float) -> None:
+    vmc = made(TimeEvolution(step=0.1, tolerance=tolerance, observables=("X",)))
+    history = vmc.run(4)
+    exact = evolved(-1j, 0.3)
+    overlap = abs(vector(vmc).conj() @ exact)
+    bound = history.column("error_bound")[-1]
+    assert np.sqrt(max(2 - 2 * overlap, 0)) < bound < 5 * tolerance ** (2 / 3)
+    assert history.column("X")[-1] == pytest.approx(mean(exact), abs=2 * bound)
+    np.testing.assert_allclose(history.column("time"), [0, 0.1, 0.2, 0.3])
+    drift = abs(history.column("energy") - history[0].energy)
+    assert drift.max() < 2 * bound * np.linalg.norm(MATRIX, 2)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_imaginary_time_is_exact(dtype: str) -> None:
+    vmc = made(TimeEvolution(step=0.2, tolerance=1e-4, imaginary=True), dtype=dtype)
+    vmc.run(4)
+    assert abs(vector(vmc).conj() @ evolved(-1, 0.6)) > 1 - 1e-6
+
+
+def test_samples_give_the_same_within_their_errors() -> None:
+    sampler = Sampler(n_samples=2048, n_walkers=64)
+    vmc = made(TimeEvolution(step=0.1, tolerance=3e-3, observables=["X"]), sampler)
+    last = vmc.run(3)[-1].optimizer
+    # Noise of the steps adds to that of the mean: three errors of both together.
+    assert abs(last["X"] - mean(evolved(-1j, 0.2))) < 3 * np.sqrt(2) * last["X_error"] + 3e-3
+    assert 0 < last["X_error"] < 0.02
+
+
+def test_few_samples_are_solved_by_samples() -> None:
+    """Both spaces give the same velocity where no direction is cut."""
+    rng, rule = np.random.default_rng(0), TimeEvolution(signal=0, cutoff=1e-8)
+    for n_samples, n_params in ((12, 20), (20, 12)):
+        jacobian, energy = (
+            rng.normal(size=shape) + 1j * rng.normal(size=shape)
+            for shape in ((n_samples, n_params), n_samples)
+        )
+        theta = np.zeros(n_params, complex)
+        found = rule.direction(theta, DenseJacobian(jacobian), energy, None, {})[0]
+        centred = jacobian - jacobian.mean(axis=0)
+        expected = np.linalg.pinv(centred, rcond=1e-4) @ (energy - energy.mean())
+        np.testing.assert_allclose(found, 1j * expected, atol=1e-10)
+
+
+def test_real_parameters_are_refused_in_real_time() -> None:
+    with pytest.raises(ValueError, match="complex128"):
+        made(TimeEvolution(), dtype="float64")
+
+
+def test_time_has_no_learning_rate() -> None:
+    vmc = made(TimeEvolution())
+    with pytest.raises(ValueError, match="learning_rate"):
+        VMC(vmc.operator, vmc.ansatz, Enumerate(), TimeEvolution(), learning_rate=0.1)
+
+
+def test_a_product_start_is_of_a_peps() -> None:
+    psi = PEPS(square(2, 2), D=2, sharing=None)
+    with pytest.raises(ValueError, match="PEPS"):
+        product_parameters(object(), [1, 1])
+    assert product_parameters(psi, [1, 1]).dtype == np.float64

@@ -1,0 +1,103 @@
+"""Time evolution by the time-dependent variational principle: theta-dot = -i S^-1 F, or -S^-1 F.
+
+S and F are those of stochastic reconfiguration, psi is holomorphic in theta.  Directions along
+which the state stays (gauges) are cut by their eigenvalue of S, and those of which the samples say
+nothing by the signal-to-noise ratio of their force.
+
+Source: G. Carleo, F. Becca, M. Schiro, M. Fabrizio, Sci. Rep. 2, 243 (2012); M. Schmitt, M. Heyl,
+Phys. Rev. Lett. 125, 100503 (2020).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tnvmc.backend.arguments import positive, real
+from tnvmc.backend.namespace import array_namespace
+from tnvmc.jacobian.base import Jacobian, dagger, is_complex
+from tnvmc.optimize.rule import Info, Rule, RuleState, require_finite
+from tnvmc.optimize.solve import least_squares
+
+Array = Any
+
+_FIRST = 1 / 8  # of a step: the first substep
+
+
+@dataclass(frozen=True)
+class TimeEvolution(Rule):
+    """The rule of a `VMC` whose steps are steps of time: see `tnvmc.vmc.evolution`.
+
+    The first step tells of the state at t = 0, each later one of that after `step` more.  Raises
+    ValueError for settings out of range, and (`init`) for real parameters in real time.
+    """
+
+    step: float = 0.05
+    """Time from one record to the next, in units of 1 / energy."""
+    tolerance: float = 1e-3
+    """Distance between normalised states that a substep may be off; it is as long as this allows.
+    """
+    imaginary: bool = False
+    """exp(-H t), which leads to the ground state."""
+    observables: tuple[str, ...] = ()
+    """Names of matrices of one site, as "Sx"; records have their means over all sites."""
+    cutoff: float = 1e-8
+    """Part of the largest eigenvalue of S below which directions are cut."""
+    signal: float = 2.0
+    """Signal-to-noise ratio below which a component of a sampled force is cut; 0 cuts none."""
+
+    def __post_init__(self) -> None:
+        for name in ("step", "tolerance", "cutoff"):
+            positive("TimeEvolution", name, getattr(self, name))
+        real("TimeEvolution", "signal", self.signal, 0.0)
+        names = (self.observables,) if isinstance(self.observables, str) else self.observables
+        object.__setattr__(self, "observables", tuple(names))
+
+    def init(self, theta: Array) -> RuleState:
+        """Time, length of the next substep, draws so far, bound of the error."""
+        if not (self.imaginary or is_complex(theta)):
+            raise ValueError(
+                f"TimeEvolution: psi becomes complex in real time, theta is {theta.dtype}; make "
+                "the state with dtype = 'complex128', or evolve in imaginary time"
+            )
+        return {"time": 0.0, "substep": self.step * _FIRST, "draws": 0, "bound": 0.0}
+
+    def direction(
+        self,
+        theta: Array,
+        jacobian: Jacobian,
+        local_energy: Array,
+        weight: Array | None,
+        state: RuleState,
+        uniforms_key: tuple[int, int] = (0, 0),
+    ) -> tuple[Array, RuleState, Info]:
+        """Give minus d theta / dt (P,), the state as it was, and a report.
+
+        That has `outside` |A d - e|, the speed of the motion that lies outside of the tangent
+        space, `residual` (its square as a share of the whole), and the `rank`.  No direction is
+        cut for noise where state["exact"] says that there is none.
+
+        Cost: M P^2 + 10 P^3; M^2 P + 10 M^3 for fewer samples than parameters.
+        """
+        xp = array_namespace(theta)
+        problem = least_squares(theta, jacobian, local_energy, weight)
+        a, target = problem.matrix, problem.target
+        rows, squares = xp.concat(list(a.dense_rows())), xp.abs(target) ** 2
+        narrow = a.shape[1] <= a.shape[0]
+        values, vectors = xp.linalg.eigh(dagger(rows) @ rows if narrow else rows @ dagger(rows))
+        values = xp.maximum(values, 1e-40 * values[-1] + 1e-200)  # rounding may lie below 0
+        share = 1 / (1 + (self.cutoff * values[-1] / values) ** 6)
+        others = (rows if narrow else dagger(rows)) @ vectors / xp.sqrt(values)
+        left, right = (others, vectors) if narrow else (vectors, others)
+        parts = dagger(left) @ target
+        if self.signal and not state.get("exact"):
+            power = xp.abs(parts) ** 2 + 1e-100
+            noise = squares @ (xp.abs(left) ** 2)
+            share = share / (1 + (self.signal**2 * noise / power) ** 3)
+        step = right @ (share * parts / xp.sqrt(values))
+        require_finite("velocity", step, "raise the cutoff, or start elsewhere")
+        outside = float(xp.linalg.vector_norm(target - a.apply(step)))
+        whole = float(xp.sum(squares))
+        residual = outside**2 / whole if whole else 0.0
+        info: Info = {"residual": residual, "rank": float(xp.sum(share)), "outside": outside}
+        return step if self.imaginary else 1j * step, state, info

@@ -1,0 +1,153 @@
+"""Steps of time: an integrator with step control, for the rule `TimeEvolution`.
+
+A step of a run goes from one record to the next, in substeps of the third-order Runge-Kutta scheme
+of Shu and Osher (J. Comput. Phys. 77, 439 (1988)).  All stages of a substep have the same samples,
+reweighted: so what differs from the embedded scheme of second order is the error of the integrator
+and no noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+from tnvmc.ansatz.protocol import chi_of
+from tnvmc.backend import progress
+from tnvmc.backend.namespace import array_namespace
+from tnvmc.backend.process import one_blas_thread, using_threads
+from tnvmc.estimate.observables import local_energy
+from tnvmc.estimate.statistics import estimate_samples
+from tnvmc.operators.term import Operator
+from tnvmc.optimize.rule import Info
+from tnvmc.optimize.solve import least_squares
+from tnvmc.sampling.workers import measure_configs
+from tnvmc.vmc.core import Iterate, Method, State
+from tnvmc.vmc.observation import Observation, Reweighted, observe
+from tnvmc.vmc.results import StepRecord
+
+Array = Any
+
+SHORTEST = 1 / 256
+"""Of a step: substeps of this length are taken whatever their error."""
+
+_SHORTER, _LONGER, _SAFETY = 0.2, 2.0, 0.9  # of a substep, after the last one
+
+
+def advance(method: Method, state: State) -> tuple[State, StepRecord]:
+    """Go to the next time of a record, and tell of the state there; at step 0 of that at t = 0.
+
+    The record's `optimizer` has "time", the mean of each observable with its error, what
+    `TimeEvolution.direction` reports, the number of "substeps", and "error_bound": how far psi may
+    be from the exact state (norm of the difference), the sum of what lay outside of the tangent
+    space and of the estimated errors of the integrator since t = 0.
+    """
+    rule: Any = method.rule
+    started, compiled = perf_counter(), progress.compiled
+    here, substeps = state.here, 0
+    if state.step:
+        here, substeps = _evolved(method, here, state.step * rule.step)
+    seen, here = _drawn(method, here)
+    carried, info = here.optimizer, _velocity(method, seen)[1]
+    found = {"time": carried["time"], **_means(method, seen), **info}
+    took = perf_counter() - started
+    compiled = min(progress.compiled - compiled, took)
+    move = here.theta - state.here.theta
+    record = StepRecord(
+        **seen.statistics(),
+        step=state.step,
+        learning_rate=rule.step,
+        step_norm=float(array_namespace(move).linalg.vector_norm(move)),
+        undone=False,
+        diagnostics=(),
+        optimizer={**found, "substeps": substeps, "error_bound": carried["bound"]},
+        seconds=took - compiled,
+        power=seen.info.power,
+        n_samples=int(seen.local.shape[0]),
+        chi=chi_of(method.problem.ansatz),
+        compile_seconds=compiled,
+    )
+    return replace(state, step=state.step + 1, here=here), record
+
+
+def _evolved(method: Method, here: Iterate, end: float) -> tuple[Iterate, int]:
+    """Integrate up to a time; also how many substeps that took."""
+    rule: Any = method.rule
+    least, n, seen = SHORTEST * rule.step, 0, None
+    while (left := end - here.optimizer["time"]) > least / 2:
+        if seen is None:
+            seen, here = _drawn(method, here)
+        state = here.optimizer
+        dt = min(state["substep"], left)
+        theta, error, outside = _substep(method, seen, dt)
+        taken = error <= rule.tolerance or dt <= least
+        factor = _SAFETY * (rule.tolerance / max(error, 1e-300)) ** (1 / 3)
+        longer = max(dt * min(max(factor, _SHORTER), _LONGER), least)
+        if taken:
+            longer = longer if dt == state["substep"] else max(longer, state["substep"])
+            moved = {"time": state["time"] + dt, "bound": state["bound"] + dt * outside + error}
+            here = replace(here, theta=theta, optimizer={**state, **moved, "substep": longer})
+            n, seen = n + 1, None
+        else:
+            here = replace(here, optimizer={**state, "substep": longer})
+    return replace(here, optimizer={**here.optimizer, "time": end}), n
+
+
+def _drawn(method: Method, here: Iterate) -> tuple[Observation, Iterate]:
+    """Draw at a point, with random numbers of its own; the point with its walkers moved."""
+    state = here.optimizer
+    seen = observe(method.problem, method.sampler, here, state["draws"])
+    here = replace(here, configs=seen.point.configs, power=seen.point.power)
+    return seen, replace(here, optimizer={**state, "draws": state["draws"] + 1})
+
+
+def _velocity(method: Method, seen: Observation) -> tuple[Array, Info]:
+    """Give d theta / dt, and what the projection reports."""
+    snapshot, about = seen.snapshot, {"exact": seen.info.exact}
+    assert snapshot.jacobian is not None
+    with one_blas_thread(), using_threads(method.sampler.threads):
+        minus, _, info = method.rule.direction(
+            seen.point.theta, snapshot.jacobian, seen.local, snapshot.weight, about, (0, 0)
+        )
+    return -minus, info
+
+
+def _substep(method: Method, seen: Observation, dt: float) -> tuple[Array, float, float]:
+    """Give theta after a substep, the distance of the states of both schemes, and the speed at
+    which the exact state leaves the tangent space.
+    """
+    snapshot, theta, drawing = seen.snapshot, seen.point.theta, method.sampler
+    same: Any = Reweighted(snapshot, seen.info, drawing.threads)
+
+    def velocity(theta: Array) -> Array:
+        at = replace(seen.point, theta=theta)
+        return _velocity(
+            method, observe(method.problem, drawing if seen.info.exact else same, at, 0)
+        )[0]
+
+    first, info = _velocity(method, seen)
+    second = velocity(theta + dt * first)
+    third = velocity(theta + dt / 4 * (first + second))
+    assert snapshot.jacobian is not None
+    a = least_squares(theta, snapshot.jacobian, seen.local, snapshot.weight).matrix
+    off = a.apply(dt / 3 * (first + second - 2 * third))
+    error = float(array_namespace(off).linalg.vector_norm(off))
+    return theta + dt / 6 * (first + second + 4 * third), error, float(info["outside"])
+
+
+def _means(method: Method, seen: Observation) -> Info:
+    """Means of observables over all sites, by the samples of the record."""
+    found: Info = {}
+    rule: Any = method.rule
+    hamiltonian, threads = method.problem.operator, method.sampler.threads
+    kind: Any = {"local_dim": hamiltonian.local_dim, "fermions": hamiltonian.fermions}
+    for name in rule.observables:
+        products = [(name, "all", 1.0 / hamiltonian.n_sites)]
+        operator = Operator.from_products(hamiltonian.lattice, products, **kind)
+        snapshot = measure_configs(
+            method.problem.ansatz, seen.point.theta, seen.snapshot.configs, operator.targets,
+            threads=threads,
+        )  # fmt: skip
+        mean = estimate_samples(local_energy(operator, snapshot), seen.snapshot.weight, seen.info)
+        found |= {name: float(mean.mean), f"{name}_error": float(mean.error)}
+    return found
