@@ -117,6 +117,7 @@ IN_ORDER = [
     "networks",
     "products",
     "sharing",
+    "time",
     "own_hamiltonian",
     "own_observable",
     "fermions",

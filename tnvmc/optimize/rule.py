@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.base import Jacobian
@@ -28,6 +28,9 @@ class Rule(Protocol):
 
     A rule of your own inherits from this class, and has `init` and `direction`.
     """
+
+    in_time: ClassVar[bool] = False
+    """Whether steps are of time, of `tnvmc.vmc.evolution`."""
 
     @abstractmethod
     def init(self, theta: Array) -> RuleState:

@@ -11,7 +11,7 @@ Phys. Rev. Lett. 125, 100503 (2020).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from tnvmc.backend.arguments import positive, real
 from tnvmc.backend.namespace import array_namespace
@@ -31,6 +31,8 @@ class TimeEvolution(Rule):
     The first step tells of the state at t = 0, each later one of that after `step` more.  Raises
     ValueError for settings out of range, and (`init`) for real parameters in real time.
     """
+
+    in_time: ClassVar[bool] = True
 
     step: float = 0.05
     """Time from one record to the next, in units of 1 / energy."""

@@ -22,7 +22,6 @@ from tnvmc.optimize.pace import AUTOMATIC
 from tnvmc.optimize.rule import Rule
 from tnvmc.optimize.schedules import Rates
 from tnvmc.optimize.sr import SR
-from tnvmc.optimize.time_evolution import TimeEvolution
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import (
     check_configs,
@@ -298,7 +297,7 @@ def as_callbacks(given: Any) -> tuple[Callable[[Any], object], ...]:
 
 def rates(learning_rate: Any, rule: Rule) -> Rates | None:
     """Give the rates that were asked for, None for "auto"; TypeError, ValueError for others."""
-    if isinstance(rule, TimeEvolution):
+    if rule.in_time:
         if learning_rate is not None:
             raise ValueError("VMC: time evolution has no learning_rate; leave it out")
         learning_rate = 1.0

@@ -34,7 +34,7 @@ from tnvmc.session.calls import collective, steps_shown, work_shown
 from tnvmc.trust.chi_scan import ChiScan, checked_chis, scan_chi
 from tnvmc.trust.double_layer import When, chosen_chis, scan_double_layer
 from tnvmc.trust.energies import judged, of_steps
-from tnvmc.vmc import checkpoint, step
+from tnvmc.vmc import checkpoint, evolution, step
 from tnvmc.vmc.controllers import MeanOfIterates, paced
 from tnvmc.vmc.core import Given, Iterate, Method, State, controlled
 from tnvmc.vmc.history import History
@@ -270,7 +270,8 @@ class VMC:
     @collective
     def step(self, callback: Callable[[StepRecord], object] | None = None) -> StepRecord:
         """Make one step, and warn of nothing; otherwise as `run`."""
-        state, record = step.advance(self.method, self.state)
+        kind = evolution if self.method.rule.in_time else step
+        state, record = kind.advance(self.method, self.state)
         if self._trial[0]:
             (told, seconds), self._trial = self._trial, ((), 0.0)
             diagnostics = (*told, *record.diagnostics)

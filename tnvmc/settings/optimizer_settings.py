@@ -71,6 +71,7 @@ class TimeSettings(Section):
     seconds: ClassVar[None] = None
 
     kind: Literal["time"] = "time"
+    """`time`: evolution in real or imaginary time ([Time evolution](../time.md))."""
     t: PositiveNumber
     """Time at which the run ends, in units of 1 / energy."""
     step: PositiveNumber = 0.05

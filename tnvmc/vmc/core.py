@@ -14,7 +14,6 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.jacobian.covariance import Covariance
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.rule import Rule
-from tnvmc.optimize.time_evolution import TimeEvolution
 from tnvmc.sampling.problem import Point, Problem, Samples
 from tnvmc.vmc.guard import Guard
 from tnvmc.vmc.observation import Observation
@@ -37,12 +36,12 @@ class Method:
     @property
     def in_real_time(self) -> bool:
         """Whether steps are of real time, so that psi stands for no level."""
-        return isinstance(self.rule, TimeEvolution) and not self.rule.imaginary
+        return self.rule.in_time and not getattr(self.rule, "imaginary", False)
 
     @property
     def tries_starts(self) -> bool:
         """Whether a run may begin with another start than the first one."""
-        return not (self.orthogonal_to or isinstance(self.rule, TimeEvolution))
+        return not (self.orthogonal_to or self.rule.in_time)
 
 
 class Controller(Protocol):

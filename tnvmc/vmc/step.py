@@ -17,8 +17,6 @@ from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.process import one_blas_thread, using_threads
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.optimize.rule import NonFiniteError
-from tnvmc.optimize.time_evolution import TimeEvolution
-from tnvmc.vmc import evolution
 from tnvmc.vmc.core import Iterate, Method, State, controlled
 from tnvmc.vmc.guard import PATIENCE
 from tnvmc.vmc.observation import NOTHING_SEEN, Observation, observe
@@ -52,8 +50,6 @@ def advance(base: Method, state: State) -> tuple[State, StepRecord]:
         OptimisationFailed: more than `PATIENCE` steps in a row were undone.
         DeviceError, ValueError: as `draw_and_judge`.
     """
-    if isinstance(base.rule, TimeEvolution):
-        return evolution.advance(base, state)
     started, compiled = perf_counter(), progress.compiled
     method = controlled(base, state)
     learning_rate = method.schedule(state.step) * state.guard.scale
