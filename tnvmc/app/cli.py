@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -289,13 +290,23 @@ def _plot(options: argparse.Namespace) -> None:
     "write a web page with all results of a run, or the table of several runs",
     FOLDER,
     option("--out", metavar="FILE.html", help="default: RUNDIR/report.html"),
+    option("--row", action="store_true", help="print a row for the public leaderboard, as JSON"),
 )
 def _report(options: argparse.Namespace) -> None:
     from tnvmc.app.series import pages_of
     from tnvmc.report.page import ReportError, write_report
     from tnvmc.series.machine import held_series, kind_of_folder, write_files
 
-    if (kind := kind_of_folder(options.folder)) is None:
+    kind = kind_of_folder(options.folder)
+    if options.row:
+        from tnvmc.report.leaderboard import leaderboard_row
+        from tnvmc.storage.run_files import read_run
+
+        if kind is not None:
+            raise ReportError(f"{options.folder}: holds {kind.title}; a row is of one of its runs")
+        print(json.dumps(leaderboard_row(read_run(options.folder)), indent=2))
+        return
+    if kind is None:
         print(f"written to {write_report(options.folder, options.out)}")
         return
     if options.out is not None:

@@ -1,0 +1,63 @@
+"""Rows for the public leaderboard: from the files of a run, or a refusal."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tnvmc.app.cli import main
+from tnvmc.report.leaderboard import leaderboard_row
+from tnvmc.report.page import ReportError
+from tnvmc.storage.run_files import Run, read_run
+
+RECORDS = Path(__file__).parents[2] / "records"
+
+
+def changed(section: str, **values: Any) -> Run:
+    run = read_run(RECORDS / "triangular_12x12")
+    return replace(run, config={**run.config, section: {**run.config[section], **values}})
+
+
+def test_a_record_has_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+    """Totals of sigma.sigma are four times those of S.S, their variance sixteen times."""
+    assert main(["report", str(RECORDS / "triangular_12x12"), "--row"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    result = json.loads((RECORDS / "triangular_12x12/result.json").read_text())
+    assert row["instance"] == "Heisenberg/triangular_144_O"
+    assert row["energy"] == 4 * result["energy"] and row["sigma"] == 4 * result["energy_error"]
+    assert row["variance"] == 16 * result["variance"]
+    assert (row["bound"], row["dof"], row["e_inf"]) == ("variational", 144, 0)
+    assert row["compute"]["bond_dimension"] == 5 and row["compute"]["parameters"] == 135200
+
+
+def test_what_a_check_speaks_against_has_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(RECORDS / "triangular_16x16"), "--row"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and "closure_spread_large" in err
+
+
+@pytest.mark.parametrize(
+    ("section", "values"),
+    [
+        ("hamiltonian", {"model": "xxz", "Jz": 2.0}),
+        ("hamiltonian", {"J": -1.0}),
+        ("hamiltonian", {"J": [1.0, 2.0]}),
+        ("lattice", {"kind": "honeycomb"}),
+    ],
+)
+def test_what_the_leaderboard_lacks_has_none(section: str, values: dict[str, Any]) -> None:
+    with pytest.raises(ReportError, match="no row"):
+        leaderboard_row(changed(section, **values))
+
+
+def test_units_and_names_are_theirs() -> None:
+    row = leaderboard_row(changed("hamiltonian", model="tfim", J=2.0, h=6.0))
+    assert row["instance"] == "TFIsing/triangular_144_O_3"
+    result: Any = read_run(RECORDS / "triangular_12x12").result
+    assert row["energy"] == result["energy"] / 2 and row["variance"] == result["variance"] / 4
+    rectangle = changed("lattice", kind="square", shape=[24, 6], boundary="periodic")
+    assert leaderboard_row(rectangle)["instance"] == "Heisenberg/rectangular-6x24_144_P"

@@ -1,0 +1,69 @@
+"""A result as a row of the public leaderboard of many-body energies (``tnvmc report --row``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tnvmc.report.page import ReportError
+from tnvmc.shown import sentence
+from tnvmc.storage.run_files import Run
+from tnvmc.trust.finished_run import diagnostics_of, final_D
+
+_MODELS = {
+    "heisenberg": ("Heisenberg", "J", 4.0, None), "j1j2": ("J1J2", "J1", 4.0, "J2"),
+    "tfim": ("TFIsing", "J", 1.0, "h"),
+}  # fmt: skip
+"""Their name, the coupling that is the unit of energy, Pauli units over ours, and the parameter."""
+
+
+def leaderboard_row(run: Run) -> dict[str, Any]:
+    """Give the row of a finished run: totals in Pauli matrices, in units of the first coupling.
+
+    Raises:
+        ReportError: no such model or lattice there, or a warning or an error of the measurement.
+    """
+    result, where = run.result, run.path
+    if result is None or None in (result.get("energy"), result.get("variance")):
+        raise ReportError(f"{where}: no finite energy was measured; finish the run first")
+    for found in diagnostics_of(result):
+        if found.status in ("warning", "error"):
+            raise ReportError(f"{where}: no row ({found.code}): {sentence(found)}")
+    config, couplings = run.config, dict(run.config["hamiltonian"])
+    name, key, pauli, parameter = _MODELS.get(couplings["model"], ("", "", 0.0, None))
+    used: list[Any] = [couplings.get(each) for each in (key, parameter) if each]
+    if not name or any(np.ndim(each) for each in used) or not used[0] > 0:
+        told = f"heisenberg, j1j2 and tfim with one positive {key or 'J'} have a row"
+        raise ReportError(f"{where}: no row for this {couplings['model']}: {told}")
+    unit, sampled = pauli / used[0], config["sampler"]["kind"]
+    seconds, threads = result["wall_time_s"], config["run"].get("threads")
+    compute = {
+        "device": config["run"].get("device", "cpu"), "wall_clock_s": seconds,
+        "core_hours": threads and seconds * threads / 3600, "samples": result["n_samples"],
+        "bond_dimension": final_D(result), "parameters": result["n_parameters"],
+    }  # fmt: skip
+    return {
+        "instance": f"{name}/{_lattice(run)}" + (f"_{used[1] / used[0]:g}" if parameter else ""),
+        "energy": unit * result["energy"], "units": "Pauli, total",
+        "sigma": unit * result["energy_error"],
+        "sigma_method": "none: every configuration" if sampled == "enumerate" else
+        "autocorrelation of the chains" if sampled == "metropolis" else "independent draws",
+        "variance": unit**2 * result["variance"],
+        "bound": "variational", "dof": result["n_sites"], "e_inf": 0,
+        "method": f"{config['ansatz']['kind']}, VMC, tnvmc {result['version']}",
+        "compute": {key: each for key, each in compute.items() if each is not None},
+    }  # fmt: skip
+
+
+def _lattice(run: Run) -> str:
+    """Name a lattice: square_36_O, rectangular-4x6_24_P, chain_20_O."""
+    about = run.config["lattice"]
+    kind, ends = about["kind"], about.get("boundary", "open")[0].upper()
+    shape = np.ravel(about["shape"]).tolist()
+    if kind not in ("chain", "square", "triangular", "kagome") or about.get("vacant"):
+        raise ReportError(f"{run.path}: no row for the lattice {kind}")
+    if len(set(shape)) > 1:
+        size = "x".join(map(str, sorted(shape)))
+        kind = f"rectangular-{size}" if kind == "square" else f"{kind}-{size}"
+    return f"{kind}_{run.n_sites}_{ends}"
