@@ -132,6 +132,7 @@ IN_ORDER = [
     "sectors",
     "starts",
     "scan",
+    "overlaps",
 ]
 
 

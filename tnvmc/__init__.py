@@ -57,6 +57,8 @@ _NAMES_OF = {
     "tnvmc.vmc.history": ("History",),
     "tnvmc.session.lanczos": ("LanczosStep", "lanczos_step"),
     "tnvmc.session.observables": ("Observables", "measure_observables"),
+    "tnvmc.session.overlaps": ("overlap",),
+    "tnvmc.session.entropy": ("renyi2",),
     "tnvmc.app.load_run": ("LoadedRun", "load_run"),
     "tnvmc.app.run": ("run_file",),
     "tnvmc.app.series": ("series_file",),

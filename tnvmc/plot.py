@@ -127,6 +127,17 @@ def chi(found: Any, ax: Axes = None) -> Axes:
     return _into(ax, lambda axes: extrapolations.draw_chi(axes, run), "chi")
 
 
+def entropy(found: Any, ax: Axes = None) -> Axes:
+    """Draw the Renyi-2 entropies of several blocks, of `renyi2`, against their size."""
+
+    def draw(axes: Axes) -> None:
+        x, y, error = zip(*((len(e.sites), e.entropy, e.error) for e in found), strict=True)
+        axes.errorbar(x, y, error, marker="o", ms=4, lw=1.0, capsize=3)
+        axes.set(xlabel="sites in the block", ylabel="Rényi-2 entropy $S_2$")
+
+    return _into(ax, draw)
+
+
 def _into(ax: Axes, draw: Callable[[Axes], None], name: str = "") -> Axes:
     """Draw into axes, or into new ones in the common style; what is lacking is an error."""
     if ax is not None:

@@ -241,6 +241,9 @@ class Result(Shown):
     def _line(self) -> str:
         raise NotImplementedError
 
+    def _table(self) -> Table:
+        return Table(type(self).__name__, ("",), [(self._line(),)], self.diagnostics)
+
     def __repr__(self) -> str:
         found = (x for x in self.diagnostics if x.status in ("warning", "error"))
         warned = "".join(f"; {each.status}: {each.code}" for each in found)

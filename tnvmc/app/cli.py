@@ -187,6 +187,48 @@ def _measure(options: argparse.Namespace) -> None:
         print_observables(found, options.folder, told)
 
 
+_AMPLITUDES = (
+    option("--n-samples", metavar="N", type=int, help="samples"),
+    option("--chi", type=int, help="boundary bond dimension"),
+)
+
+
+@command(
+    "overlap and fidelity of the states of two runs, or of each run with the next one",
+    FOLDER,
+    option("others", metavar="RUNDIR", nargs="+", help="more runs, on the same lattice"),
+    *_AMPLITUDES,
+)
+def _overlap(options: argparse.Namespace) -> None:
+    from itertools import pairwise
+
+    from tnvmc.session.overlaps import overlap
+
+    for one, other in pairwise([options.folder, *options.others]):
+        found = overlap(one, other, options.n_samples, options.chi)
+        print(f"{one} {other}: {found._line()}", flush=True)
+
+
+@command(
+    "Renyi-2 entropies of a run's state, of a block of sites or of the columns from the left",
+    FOLDER,
+    option("--sites", metavar="I,J,...", help="sites of the block (default: columns)"),
+    option("--picture", metavar="FILE.png", help="draw the entropies of the columns"),
+    *_AMPLITUDES,
+)
+def _entropy(options: argparse.Namespace) -> None:
+    from tnvmc.plot import entropy
+    from tnvmc.session.entropy import renyi2
+
+    sites = None if options.sites is None else options.sites.split(",")
+    found = renyi2(options.folder, sites, options.n_samples, options.chi)
+    for each in found if sites is None else [found]:
+        print(each._line())
+    if options.picture is not None:
+        entropy(found if sites is None else [found]).figure.savefig(options.picture, dpi=200)
+        print(f"written to {options.picture}")
+
+
 @command(
     "measure a finished run again, at several chi",
     FOLDER,

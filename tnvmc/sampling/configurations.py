@@ -103,14 +103,16 @@ def in_sector(operator: Operator, *asked: int | None) -> Operator:
 
 def magnetisation_of(operator: Operator, configs: Array) -> int | None:
     """Twice the total Sz of the first configuration of (W, N); None where it is not conserved."""
-    return int(_sectors(operator, configs[:1, :])[0]) if operator.conserves_magnetisation else None
+    return (
+        int(sectors_of(operator, configs[:1, :])[0]) if operator.conserves_magnetisation else None
+    )
 
 
 def _text(operator: Operator, sector: int) -> str:
     return sector_text(sector, particles_of(operator, sector))
 
 
-def _sectors(operator: Operator, configs: Array) -> np.ndarray:
+def sectors_of(operator: Operator, configs: Array) -> np.ndarray:
     """The sector of each configuration (W, N)."""
     states = to_host(configs).astype(np.int64)
     if operator.strings is not None:
@@ -142,7 +144,7 @@ def check_configs(operator: Operator, configs: Array, n_configs: int) -> None:
         )
     if not operator.conserves_magnetisation:
         return
-    sectors = _sectors(operator, configs)
+    sectors = sectors_of(operator, configs)
     if len(set(sectors.tolist())) > 1:
         one, other = (_text(operator, int(end(sectors))) for end in (np.min, np.max))
         raise ValueError(

@@ -32,6 +32,9 @@ KEPT = CHOICE + 8
 and for their energies.
 """
 
+OVERLAP = CHOICE + 2**25
+"""+ 0 and 1: samples of the two states of an overlap, or of two copies of one state."""
+
 RARE = CHOICE + 2**26
 """+ 0 and 1: samples of a power of |psi|^2 after those of a measurement."""
 

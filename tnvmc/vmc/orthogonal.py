@@ -8,7 +8,6 @@ and Wagner, J. Chem. Phys. 154, 034101 (2021)).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -19,11 +18,13 @@ import numpy as np
 from tnvmc.ansatz.metropolis import amplitude_ratio
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
+from tnvmc.estimate.bridge import Side, bridged
 from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.statistics import Estimate, estimate_samples
 from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
+from tnvmc.sampling.configurations import sectors_of
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
 from tnvmc.sampling.workers import chunks, in_chunks
@@ -138,10 +139,20 @@ class SampledState:
     snapshot: Snapshot
     info: SampleInfo
     threads: int | None = None
+    sector: tuple[Operator, int] | None = None
+    """A Hamiltonian and its sector, outside of which psi counts as 0; None: it is left as it is."""
 
     def amplitudes(self, configs: Array) -> LogAmplitude:
         """psi at other configurations (M, N)."""
-        return _amplitudes(self.ansatz, self.theta, configs, self.threads)
+        if self.sector is None:
+            return _amplitudes(self.ansatz, self.theta, configs, self.threads)
+        inside = np.flatnonzero(sectors_of(self.sector[0], configs) == self.sector[1])
+        phase, log_abs = np.zeros(len(configs), complex), np.full(len(configs), -np.inf)
+        if len(inside):
+            some = to_host(configs)[inside]
+            found = _amplitudes(self.ansatz, self.theta, some, self.threads)
+            phase[inside], log_abs[inside] = to_host(found.phase), to_host(found.log_abs)
+        return LogAmplitude(phase, log_abs)
 
 
 def everywhere(sampler: Samples) -> Samples:
@@ -199,21 +210,19 @@ def _penalty(
         lower.problem.ansatz, lower.point.theta, seen.snapshot.configs, seen.threads
     )
     from_psi = amplitude_ratio(_scaled(there, size), seen.snapshot.amplitude)
-    mean, error = _mean(from_phi, of_phi.weight, info)
-    other, other_error = _mean(from_psi, seen.snapshot.weight, seen.info)
-    noise = math.hypot(abs(mean) * other_error, abs(other) * error, error * other_error)
-    found = Overlap(float((mean * other).real), noise, lower.penalty)
-    return (lower.penalty * mean) * from_psi, found
+    mean = _mean(from_phi, of_phi.weight, info)
+    found = bridged(Side.of(seen.snapshot, there, seen.info), Side.of(of_phi, psi, info))
+    squared = Overlap(found.squared, found.squared_error, lower.penalty)
+    return (lower.penalty * mean) * from_psi, squared
 
 
-def _mean(values: Array, weight: Array | None, info: SampleInfo) -> tuple[complex | float, float]:
-    """Mean of ratios and its error; a float where they are real."""
+def _mean(values: Array, weight: Array | None, info: SampleInfo) -> complex | float:
+    """Mean of ratios; a float where they are real."""
     xp = array_namespace(values)
     if not xp.isdtype(values.dtype, "complex floating"):
-        found = estimate_samples(values, weight, info)
-        return float(found.mean), float(found.error)
-    parts = [estimate_samples(part, weight, info) for part in (xp.real(values), xp.imag(values))]
-    return complex(parts[0].mean, parts[1].mean), math.hypot(parts[0].error, parts[1].error)
+        return float(estimate_samples(values, weight, info).mean)
+    parts = xp.real(values), xp.imag(values)
+    return complex(*(estimate_samples(part, weight, info).mean for part in parts))
 
 
 def _scaled(amplitude: LogAmplitude, log_factor: float) -> LogAmplitude:
