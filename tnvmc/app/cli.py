@@ -202,7 +202,7 @@ _AMPLITUDES = (
 def _overlap(options: argparse.Namespace) -> None:
     from itertools import pairwise
 
-    from tnvmc.session.overlaps import overlap
+    from tnvmc import overlap
 
     for one, other in pairwise([options.folder, *options.others]):
         found = overlap(one, other, options.n_samples, options.chi)
@@ -217,8 +217,8 @@ def _overlap(options: argparse.Namespace) -> None:
     *_AMPLITUDES,
 )
 def _entropy(options: argparse.Namespace) -> None:
+    from tnvmc import renyi2
     from tnvmc.plot import entropy
-    from tnvmc.session.entropy import renyi2
 
     sites = None if options.sites is None else options.sites.split(",")
     found = renyi2(options.folder, sites, options.n_samples, options.chi)

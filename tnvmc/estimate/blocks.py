@@ -11,7 +11,7 @@ from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.mixing import bins_or_walkers, error_of_mean
 from tnvmc.estimate.reliability import LEAST_SCATTER, slowest
-from tnvmc.sampling.problem import FEWEST_WALKERS
+from tnvmc.sampling import FEWEST_WALKERS
 
 Array = Any
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.sampling.problem import FEWEST_WALKERS
+from tnvmc.sampling import FEWEST_WALKERS
 
 LEAST_TAU, OUTLASTED, DRAWS_PER_TAU = 1.0, 2.0, 40.0
 """Chains are well mixed where tau is below 1 draw, or below 2 of 32 or more, which burn-in

@@ -27,7 +27,8 @@ from tnvmc.backend import progress
 from tnvmc.backend.arguments import ArgumentWarning, level_of_caller, real, set_whole
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.backend.random import uniforms_of_passes
-from tnvmc.sampling.problem import FEWEST_WALKERS, Point, Problem, SampleInfo, Samples
+from tnvmc.sampling import FEWEST_WALKERS
+from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
 from tnvmc.sampling.workers import chunks, in_chunks, join, tables_in
 
 Array = Any

@@ -19,9 +19,6 @@ from tnvmc.sampling.moves import moves_for
 
 Array = Any
 
-FEWEST_WALKERS = 8
-"""Fewest walkers whose scatter gives an error of the mean; chains of fewer are cut into blocks."""
-
 
 @dataclass(frozen=True)
 class Problem:

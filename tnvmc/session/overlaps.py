@@ -157,7 +157,7 @@ def sampled(vmc: VMC, n_samples: int | None, chi: int | None, stream: int) -> Sa
 def _opened(given: Any) -> Any:
     """Give the VMC of a run or of the folder of one, and all else as it is."""
     if isinstance(given, str | PathLike):
-        from tnvmc.app.load_run import load_run  # it loads the settings of files, which takes time
+        from tnvmc import load_run  # of a higher level: it makes such states of files
 
         given = load_run(Path(given))
     return getattr(given, "vmc", given)

@@ -13,8 +13,8 @@ from tnvmc.backend import progress
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.statistics import effective_samples, estimate, pull
-from tnvmc.sampling import streams
-from tnvmc.sampling.problem import FEWEST_WALKERS, Drawing
+from tnvmc.sampling import FEWEST_WALKERS, streams
+from tnvmc.sampling.problem import Drawing
 from tnvmc.vmc.controllers import MeanOfIterates
 from tnvmc.vmc.core import Iterate, Method, State, controlled
 from tnvmc.vmc.observation import Observation, Reweighted, observe
