@@ -237,13 +237,13 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
      "the change by configurations that H connects with them; raise measure.n_samples or "
      "measure.n_thin")),
     ("few_shared", {"shared": 3.21, "n_samples": 512},
-     "3.2 of 512 samples of a state are worth something in the other: the two hardly overlap, and the error bar may be "
-     "too small; raise n_samples"),
+     ("3.2 of 512 samples of a state are worth something in the other: the two hardly overlap, and the error bar may be "
+     "too small; raise n_samples")),
     ("different_sectors", {"one": "2 Sz = 0", "other": "2 Sz = 2"},
      "the states are in different sectors (2 Sz = 0; 2 Sz = 2): the overlap is 0"),
     ("purity_unresolved", {"sites": 8, "purity": 0.02, "error": 0.01},
-     "the purity of a block of 8 sites is 0.020(10): too uncertain for its logarithm; raise n_samples, or take a "
-     "smaller block"),
+     ("the purity of a block of 8 sites is 0.020(10): too uncertain for its logarithm; raise n_samples, or take a "
+     "smaller block")),
     ("few_effective_samples", {"n_samples": 8192, "effective_samples": 300.2, "raise": ["measure.n_samples", "chi"]},
      ("8192 weighted samples are worth 300: few of them carry the weight, and the error bar may be "
      "too small; raise measure.n_samples or chi")),
