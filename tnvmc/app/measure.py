@@ -88,11 +88,6 @@ class Asked:
         names = map(str, self.operators)
         return [n for n in names if n in ORDERS or not (Path(n).suffix or Path(n).exists())]
 
-    @property
-    def needs_pairs(self) -> bool:
-        """Whether one of them is made from S.S of all pairs."""
-        return not OF_PAIRS.isdisjoint(self.orders)
-
     def drawn(self, settings: Settings) -> str:
         """Say how samples are drawn: "chains", "direct" or "enumerate"."""
         if self.direct:
@@ -144,7 +139,8 @@ def measure_run(
     }
     held = read_run(path).observables
     has_pairs = held is not None and state_differs(state, held) is None and held["pair_samples"]
-    if asked.operators and has_pairs and asked.pair_samples is None and not asked.needs_pairs:
+    others = asked.operators and OF_PAIRS.isdisjoint(asked.orders)
+    if others and has_pairs and asked.pair_samples is None:
         asked = replace(asked, pair_samples=0)
     fresh = {
         "version": __version__,

@@ -16,12 +16,11 @@ columnar dimers lack; where there are diagonals, of the squares without, with (-
 chirality: S_i . (S_j x S_k) of all triangles one way round; on square grids of the four corners of
 each square.
 
-Classical spins of length S give S^2 for the first three.  M of bonds and squares has a mean of its
-own where open boundaries break the symmetry.
+Classical spins of length S give S^2 for the first three.  Bonds and squares have a mean of M where
+open boundaries break the symmetry.
 
-Source: H. J. Schulz et al., J. Phys. I 6, 675 (1996), for neel and stripe; J.-B. Fouet et al.,
-Phys. Rev. B 67, 054411 (2003), for plaquettes; X. G. Wen et al., Phys. Rev. B 39, 11413 (1989), for
-chirality.
+Source: Schulz et al., J. Phys. I 6, 675 (1996) (sites); Fouet et al., Phys. Rev. B 67, 054411
+(2003) (plaquettes); Wen et al., Phys. Rev. B 39, 11413 (1989) (chirality).
 """
 
 from __future__ import annotations
