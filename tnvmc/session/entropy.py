@@ -24,7 +24,6 @@ from tnvmc.estimate.statistics import estimate_samples
 from tnvmc.operators.fermions import Strings
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
-from tnvmc.session.calls import work_shown
 from tnvmc.session.overlaps import as_vmc, sampled
 from tnvmc.shown import Result, with_error
 from tnvmc.vmc.orthogonal import SampledState
@@ -54,14 +53,13 @@ def renyi2(
     n_samples: int | None = None,
     chi: int | None = None,
     operator: Operator | None = None,
-    progress: bool = False,
 ) -> Any:
     """Estimate the Renyi-2 entropy of a block of sites, or of the columns from the left.
 
     >>> tnvmc.renyi2(vmc, [0, 1, 4, 5], n_samples=4096).entropy  # doctest: +SKIP
 
     Args:
-        state, chi, operator, progress: as of `overlap`.
+        state, chi, operator: as of `overlap`.
         sites: the block; None: one column, two columns, ... from the left.
         n_samples: pairs of samples; by default the samples of a step.
 
@@ -70,13 +68,6 @@ def renyi2(
     Returns:
         `Entropy`, or a list of them where `sites` is None.
 
-    Raises:
-        TypeError: no state.
-        ValueError: sites that there are not, none, or all of them.
-
-    Warns:
-        UnreliableWarning: for each of the `diagnostics` that is a warning or an error.
-
     Cost: two samples a pair, and for each block the amplitudes of two more configurations.
     """
     vmc = as_vmc("renyi2", state, operator)
@@ -84,10 +75,9 @@ def renyi2(
     columns = np.asarray(lattice.places) % lattice.n_cols
     masks = [columns < n for n in range(1, lattice.n_cols)]
     masks = masks if sites is None else [_mask(sites, lattice.n_sites)]
-    with work_shown(progress):
-        one = sampled(vmc, n_samples, chi, streams.OVERLAP)
-        other = one if one.info.exact else sampled(vmc, n_samples, chi, streams.OVERLAP + 1)
-        found = [_entropy(one, other, mask, vmc.operator.strings) for mask in masks]
+    one = sampled(vmc, n_samples, chi, streams.OVERLAP)
+    other = one if one.info.exact else sampled(vmc, n_samples, chi, streams.OVERLAP + 1)
+    found = [_entropy(one, other, mask, vmc.operator.strings) for mask in masks]
     warn_of((told for each in found for told in each.diagnostics), "renyi2")
     return found if sites is None else found[0]
 

@@ -24,7 +24,6 @@ from tnvmc.sampling import streams
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.enumerate import Enumerate
-from tnvmc.session.calls import work_shown
 from tnvmc.session.vmc import VMC
 from tnvmc.shown import Result, with_error
 from tnvmc.vmc.core import controlled
@@ -34,8 +33,7 @@ from tnvmc.vmc.orthogonal import SampledState, everywhere
 
 Array = Any
 
-FEWEST_SHARED = 30.0
-"""Samples of a state that are worth something in the other one, at least."""
+FEWEST_SHARED = 30.0  # samples of a state that are worth something in the other one
 
 _ENUMERATED = 2**14  # amplitudes of a vector that are all visited; of a longer one some are drawn
 
@@ -60,9 +58,9 @@ class StateOverlap(Result):
 class VectorState(GenericAnsatz):
     """A state by all its amplitudes, in the order of a basis."""
 
-    def __init__(self, operator: Operator, basis: Basis) -> None:
+    def __init__(self, operator: Operator, basis: Basis, vector: Array) -> None:
         super().__init__(operator.lattice, operator.local_dim)
-        self.basis = basis
+        self.basis, self.vector = basis, vector
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """Look psi(s) up; configurations are those of the basis."""
@@ -72,8 +70,8 @@ class VectorState(GenericAnsatz):
         return LogAmplitude(found / size, np.where(found == 0, -np.inf, np.log(size)))
 
     def random(self, seed: int) -> Array:
-        """Give normal numbers."""
-        return np.random.default_rng(seed).normal(size=self.basis.dimension)
+        """Give the vector itself."""
+        return self.vector
 
 
 def overlap(
@@ -82,7 +80,6 @@ def overlap(
     n_samples: int | None = None,
     chi: int | None = None,
     operator: Operator | None = None,
-    progress: bool = False,
 ) -> StateOverlap:
     """Estimate the overlap and the fidelity of two states from samples of both.
 
@@ -95,18 +92,11 @@ def overlap(
         n_samples: of each state; by default those of its optimisation.
         chi: boundary bond dimension of both; by default as in `VMC.measure`.
         operator: in whose sector pairs and vectors are; by default that of the other state.
-        progress: show how far it is.
 
     In different sectors the overlap is exactly 0.
 
     Raises:
-        TypeError: no state.
         ValueError: states of different lattices or kinds of sites; no operator.
-
-    Warns:
-        UnreliableWarning: for each of its `diagnostics` that is a warning or an error.
-
-    Cost: samples of both, and the amplitude of the other state at each.
     """
     given = [_opened(each) for each in (a, b)]
     for each in given:
@@ -119,10 +109,8 @@ def overlap(
         names = [sector_text(s, particles_of(pair[0].operator, s)) for s in sectors]
         told = Diagnostic("different_sectors", "good", {"one": names[0], "other": names[1]})
         return StateOverlap(0.0, 0.0, 0.0, 0.0, 0.0, (told,))
-    with work_shown(progress):
-        found = _between(
-            *(sampled(x, n_samples, chi, streams.OVERLAP + k) for k, x in enumerate(pair))
-        )
+    states = (sampled(x, n_samples, chi, streams.OVERLAP + k) for k, x in enumerate(pair))
+    found = _between(*states)
     warn_of(found.diagnostics, "overlap")
     return found
 
@@ -182,7 +170,7 @@ def as_vmc(where: str, given: Any, operator: Operator | None) -> VMC:
             "the magnetisation of the vector"
         )
     sampler = Enumerate() if basis.dimension <= _ENUMERATED else Sampler()
-    return VMC(operator, VectorState(operator, basis), sampler, theta=given)
+    return VMC(operator, VectorState(operator, basis, given), sampler, theta=given)
 
 
 def _check_alike(one: Operator, other: Operator) -> None:
@@ -190,7 +178,4 @@ def _check_alike(one: Operator, other: Operator) -> None:
     first, second = ((x.lattice.size, x.n_sites, x.local_dim, x.strings) for x in (one, other))
     if first != second:
         told = (f"{x.lattice.kind} {x.lattice.size}, d = {x.local_dim}" for x in (one, other))
-        raise ValueError(
-            f"overlap: states of different sites, {' and '.join(told)}; only states of one lattice "
-            "have an overlap"
-        )
+        raise ValueError(f"overlap: states of different sites, {' and '.join(told)}")
