@@ -44,8 +44,5 @@ LANCZOS = CHOICE + 2**25
 DISORDER = RARE + 8
 """Random couplings of a realisation; the pass tells which coupling."""
 
-PILOT = RARE + 16
-"""+ 0 to 15: measurements that find how long to burn in, and how many samples an error takes."""
-
 DRAW_PASS = 2**31
 """Pass of direct draws; their pilot takes the next one."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +22,11 @@ from tnvmc.sampling import streams
 from tnvmc.series import kind as base
 from tnvmc.series.expansion import check_parts, completed, later_seed, out_of
 from tnvmc.series.scan import ScanKind, ScanRow, changed, checked_observables, refuse_others
-from tnvmc.settings.config import AverageSettings, build_operator
+from tnvmc.settings.config import build_operator
 from tnvmc.settings.defaults import complete
-from tnvmc.settings.load import parse, validate
+from tnvmc.settings.load import validate
 from tnvmc.settings.model_settings import n_places
-from tnvmc.settings.problems import ConfigError, ConfigProblem
+from tnvmc.settings.problems import ConfigError, conflict
 from tnvmc.storage.run_files import Run, relevant
 from tnvmc.trust.gaps import SIGNIFICANT
 
@@ -73,11 +73,10 @@ class AverageKind(ScanKind):
 
     def expand(self, data: Json, default_name: str) -> base.Series:
         """The runs have the seeds `run.seed`, `run.seed` + 1 and so on."""
-        if not isinstance(content := data.get("average"), Mapping):
-            raise ConfigError(ConfigProblem("average", "not_allowed", "a section, [average]"))
-        asked, plain = parse(AverageSettings, content, "average"), dict(data)
-        del plain["average"]
-        shared = validate(plain)
+        shared = validate(data)
+        if (asked := shared.average) is None:
+            raise ConfigError(conflict("[average]", "is missing"))
+        plain = {name: part for name, part in data.items() if name != "average"}
         refuse_others(shared, "average")
         places = {f"hamiltonian.{key}": n_places(shared, key) for key in asked.random}
         out = out_of(shared, default_name)

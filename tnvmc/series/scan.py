@@ -199,8 +199,8 @@ def _observable(name: str, row: ScanRow) -> str:
 
 def _written(value: Any) -> str:
     """Write a value as in the name of its run: "0.5", "4x4"; a mean by its name."""
-    if isinstance(value, str):
-        return value
+    if value == "mean":
+        return "mean"
     return "x".join(map(str, value)) if isinstance(value, list) else f"{value:.12g}"
 
 
@@ -237,7 +237,7 @@ def changed(data: Json, key: str, value: Any) -> dict[str, Any]:
 def refuse_others(shared: Settings, section: str = "scan") -> None:
     """Refuse what makes several runs, or stages, of each value."""
     held = [f"[[{name}]]" for name in ("stage", "sector", "orthogonal") if getattr(shared, name)]
-    held += [f"[{name}]" for name in ("scan", "average") if getattr(shared, name)]
+    held += ["[scan]"] if section != "scan" and shared.scan else []
     held += ["run.starts"] if (shared.run.starts or 1) > 1 else []
     if held:
         raise ConfigError(*(conflict(name, f"does not go with [{section}]") for name in held))
