@@ -16,6 +16,7 @@ from tnvmc import (
     LogAmplitude,
     PeriodicMPS,
     ProductState,
+    Sampler,
     chain,
     from_bonds,
     heisenberg,
@@ -204,3 +205,17 @@ def test_a_module_of_ones_own_keeps_its_parameters(tmp_path: Path) -> None:
         FlaxAnsatz(square(2, 2), Net(4), inputs="spins").load_theta(tmp_path / "state.h5")
     with pytest.raises(StateFileError, match="load_theta"):
         load_state(tmp_path / "state.h5")
+
+
+def test_vacant_places_of_a_grid_are_in_the_file(tmp_path: Path) -> None:
+    lattice = square(2, 3, vacant=[5])
+    peps = PEPS(lattice, 2)
+    theta = np.random.default_rng(1).normal(size=peps.n_params)
+    peps.save(tmp_path / "state.h5", theta)
+    VMC(heisenberg(lattice), peps, Sampler(16, 16), theta=theta, magnetisation=1).save(
+        tmp_path / "checkpoint.h5"
+    )
+    for name in ("state.h5", "checkpoint.h5"):
+        state, found = load_state(tmp_path / name)
+        assert state.lattice == lattice
+        assert np.array_equal(found, theta)

@@ -128,7 +128,7 @@ def _read_checkpoint(path: Path) -> Json:
 def _of_checkpoint(path: Path) -> Rows:
     found = _read_checkpoint(path)
     about, step = found["identity"], found.get("step")
-    kind, n_rows, n_columns, boundary = about["lattice"]
+    kind, n_rows, n_columns, boundary, *_ = about["lattice"]
     D = "" if about.get("D") is None else f"D = {about['D']}, "
     yield "holds", "a saved state" if step is None else "a checkpoint"
     if "operator" in about:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tnvmc.ansatz.files import LISTED_BONDS, listed
+from tnvmc.ansatz.files import LISTED_BONDS, lattice_parts, listed
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.operators.properties import fingerprint
 from tnvmc.optimize import average
@@ -38,7 +38,7 @@ def identity(method: Method) -> dict[str, Any]:
     bonds = listed(lattice)
     return {
         "ansatz": about.pop("ansatz"),
-        "lattice": [lattice.kind, *map(int, lattice.shape), str(lattice.boundary)],
+        "lattice": lattice_parts(lattice)[0],
         "local_dim": int(ansatz.local_dim),
         "D": about.pop("D", None),
         **about,
