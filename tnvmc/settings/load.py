@@ -90,7 +90,7 @@ def parse(model: type[S], table: Json, where: str = "") -> S:
 def validate(data: Json, overrides: Sequence[str] = ()) -> Settings:
     """Check nested dicts (with ``section.key=value`` overrides) against what is allowed."""
     table = with_overrides(data, overrides)
-    if isinstance(table.get("time"), dict):
+    if hasattr(table.get("time"), "items"):
         table["optimizer"] = {**table.get("optimizer", {}), "kind": "time", **table.pop("time")}
     settings = parse(Settings, table)
     if problems := conflicts(settings):

@@ -101,7 +101,7 @@ def product_parameters(ansatz: Any, vector: Any, seed: int = 0) -> np.ndarray:
 
     Raises ValueError for a state that is no PEPS of spins with a tensor for each site.
     """
-    if not isinstance(ansatz, TensorLayout) or ansatz.shared or ansatz.fermions:
+    if getattr(ansatz, "shared", ansatz) is not None or ansatz.fermions:
         kind = "a PEPS of spins with a tensor for each site (sharing = None)"
         raise ValueError(f"product_parameters: makes {kind}, got {ansatz!r}")
     rng, lattice = np.random.Generator(np.random.PCG64(seed)), ansatz.lattice
