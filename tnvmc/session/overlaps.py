@@ -100,7 +100,7 @@ def overlap(
     """
     given = [_opened(each) for each in (a, b)]
     for each in given:
-        if operator is None and isinstance(each, VMC):
+        if operator is None and hasattr(each, "method"):
             operator = replace(each.operator, magnetisation=each.problem.magnetisation)
     pair = [as_vmc("overlap", each, operator) for each in given]
     _check_alike(*(each.operator for each in pair))
@@ -153,7 +153,7 @@ def _opened(given: Any) -> Any:
 
 def as_vmc(where: str, given: Any, operator: Operator | None) -> VMC:
     """Give the VMC of a state; a pair and a vector are in the sector of an operator."""
-    if isinstance(given := _opened(given), VMC):
+    if hasattr(given := _opened(given), "method"):
         return given
     pair = isinstance(given, tuple) and len(given) == 2 and hasattr(given[0], "log_amplitude")
     if not pair and getattr(given, "ndim", None) != 1:
