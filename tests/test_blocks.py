@@ -162,7 +162,7 @@ def test_the_live_line_is_as_shown() -> None:
     n = 6
     record = SimpleNamespace(
         energy=-0.52021 * n, energy_error=0.00094 * n, variance=0.0021 * n,
-        acceptance=0.61, effective_samples=None, n_samples=512, overlaps=(),
+        acceptance=0.61, effective_samples=None, n_samples=512, overlaps=(), optimizer={},
     )  # fmt: skip
     assert " ".join(step_numbers(record, n)) in shown  # type: ignore[arg-type]
 

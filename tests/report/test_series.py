@@ -159,6 +159,7 @@ def test_exact_levels_are_seen_behind_energies_that_agree() -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_a_table_without_rows_names_what_is_missing(kind: Any) -> None:
     about = COMPARED | SECTORS_ABOUT | {"key": "hamiltonian.J", "values": [1.0, 2.0]}
+    about |= {"random": {"J": (0.5, 1.5)}, "runs": 2}
     table = SeriesTable if kind is not STARTS else StartTable
     empty = table(kind, (), (("x", FAILED),), about)
     assert "x: failed: no luck" in plain_text(empty) and "x: failed: no luck" in markdown(empty)
