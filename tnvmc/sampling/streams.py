@@ -32,7 +32,7 @@ KEPT = CHOICE + 8
 and for their energies.
 """
 
-OVERLAP = CHOICE + 2**25
+OVERLAP = KEPT + 8
 """+ 0 and 1: samples of the two states of an overlap, or of two copies of one state."""
 
 RARE = CHOICE + 2**26
@@ -40,6 +40,9 @@ RARE = CHOICE + 2**26
 
 LANCZOS = CHOICE + 2**25
 """+ part: samples of a Lanczos step; what H connects with them has the third pass."""
+
+ACCURATE = RARE + 16
+"""Samples that an error takes, after those that say how many."""
 
 DISORDER = RARE + 8
 """Random couplings of a realisation; the pass tells which coupling."""

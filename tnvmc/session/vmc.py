@@ -294,6 +294,7 @@ class VMC:
         sampler: Samples | None = None,
         progress: bool = False,
         out: str | PathLike[str] | None = None,
+        error: float | None = None,
     ) -> Measurement:
         """Measure the energy of the present parameters; `state` stays as it is.
 
@@ -304,14 +305,13 @@ class VMC:
             n_samples: as in the optimisation by default.
             chi: boundary bond dimension, for an ansatz that has one; by default that of the steps,
                 and twice that of the next step where it grows.
-            n_burn: sweeps before the first draw; by default 50 less the steps that were made, and
-                10 at least.
+            n_burn: sweeps before the first draw; by default 50 less the steps made, at least 10.
             n_thin: sweeps between draws.
-            symmetries: "spin", "point", "translation": restored in what is measured; see
-                `tnvmc.vmc.characters.symmetrised`.
+            symmetries: "spin", "point", "translation", restored by `vmc.characters.symmetrised`.
             sampler: in place of that of the optimisation.
             progress: show how far it is.
             out: the folder that keeps the run: result.json there becomes this measurement.
+            error: of the energy per site; `vmc.measurement.enough` draws the samples it takes.
 
         Raises:
             FolderError: `out` does not hold this state.
@@ -320,7 +320,8 @@ class VMC:
         Warns:
             UnreliableWarning: for each of its `diagnostics` that is a warning or an error.
         """
-        plan = MeasurementPlan(n_samples, chi, n_burn, n_thin, names_of(symmetries), sampler)
+        names = names_of(symmetries)
+        plan = MeasurementPlan(n_samples, chi, n_burn, n_thin, names, sampler, error)
         recorded: Any = nullcontext(lambda measured: judged(measured, self.method.orthogonal_to))
         if out is not None:
             recorded = _recording().recorded_result(self, out, plan)
@@ -394,10 +395,9 @@ class VMC:
 
         Args:
             chis: 1, 1.5 and 2 times the chi of the next step by default.
-            n_samples, n_burn, symmetries: those of `measure`.
+            n_samples, n_burn, symmetries, progress: those of `measure`.
             double_layer: None takes it where it is done within `MAX_SECONDS`; True always; False
                 never; or the chi of its scan, by default D^2 / 2, D^2, ... until the energy stays.
-            progress: show how far it is.
 
         Cost: `measure` at the largest chi, and one measurement without a sweep per sample at
         each other chi; of the double layer that of `estimated_cost`.

@@ -110,6 +110,9 @@ class MeasureSettings(Section):
     n_samples: Positive | None = None
     """Samples. Default: 8 times those of a step; 4096 if those are "auto", or with stages that are
     made by default."""
+    error: PositiveNumber | None = None
+    """Standard error of the energy per site: `n_samples` tell how many samples it takes, and so
+    many new ones are drawn, up to 262144. If they are too few, the run says what it would cost."""
     n_burn: NonNegative | None = None
     """Sweeps before the first sample. Default: 10, or 50 if no step has been made."""
     n_thin: Positive = 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from time import perf_counter
@@ -11,7 +12,7 @@ import numpy as np
 
 from tnvmc.ansatz.protocol import Snapshot, Targets, chi_of, with_chi
 from tnvmc.backend import progress
-from tnvmc.backend.arguments import one_of, shortly, whole
+from tnvmc.backend.arguments import one_of, optional_positive, shortly, whole
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.blocks import Blocks
 from tnvmc.estimate.diagnostic import Diagnostic
@@ -44,6 +45,11 @@ FRESH_BURN = 50
 whose walls take tens of sweeps to go; after 10 the staggered magnetisation is an error bar off."""
 
 
+MOST_SAMPLES = 2**18
+"""That are drawn for an error that is asked for."""
+
+_MARGIN = 1.2  # of their number: the error of the first samples is uncertain itself
+
 _ENTRIES = 2**21  # numbers per kind and part: 16 MiB
 
 
@@ -61,6 +67,7 @@ class MeasurementPlan:
     n_thin: int | None = None
     symmetries: tuple[str, ...] = ()  #: of `NAMES`: restored in what is measured
     sampler: Samples | None = None
+    error: float | None = None  #: that is wanted, per site; see `enough`
 
     def __post_init__(self) -> None:
         least = {"n_samples": 1, "chi": 1, "n_burn": 0, "n_thin": 1}
@@ -68,6 +75,7 @@ class MeasurementPlan:
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, whole("measure", name, value, lowest))
+        optional_positive("measure", "error", self.error)
         for name in self.symmetries:
             one_of("measure", "each of symmetries", name, NAMES)
         if self.sampler is not None and not hasattr(self.sampler, "for_measurement"):
@@ -133,6 +141,8 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     problem = applied.problem
     progress.begin("energy")
     first = observe(problem, applied.sampler, point, streams.MEASURE + state.step, jacobian=False)
+    wanted = math.inf if plan.error is None else plan.error * problem.operator.n_sites
+    first = enough(first, applied.sampler, wanted)
     seen = with_rare(first, applied.sampler)
     if seen is not first:
         again = Diagnostic("measured_again", "good", {"power": seen.info.power})
@@ -142,6 +152,8 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     energy, moved = widened(
         seen.energy, changed, configs, problem, point.theta, applied.sampler.threads
     )
+    if energy.error > wanted:
+        diagnostics = (*diagnostics, _missed(energy, wanted, perf_counter() - started))
     seen, operator = replace(seen, energy=energy), problem.operator
     sector = magnetisation_of(operator, seen.snapshot.configs)
     overlaps, group = _overlaps(applied, seen), problem.ansatz.group
@@ -169,6 +181,28 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     )
     is_level = not method.in_real_time
     return Measured(measurement, point, seen, problem, moved, state.step, is_level)
+
+
+def enough(first: Observation, sampler: Samples, error: float) -> Observation:
+    """Draw as many samples as an error of the energy takes by what first ones show of it.
+
+    The new ones alone count: their number depends on the first.  What it does not do: stop when the
+    error is reached, which would favour samples that scatter little by chance.
+    """
+    found = first.energy
+    if first.info.exact or not error < found.error < math.inf:
+        return first
+    n_samples = math.ceil(min(MOST_SAMPLES, _MARGIN * found.n_samples * (found.error / error) ** 2))
+    progress.begin("energy")
+    more = sampler.for_measurement(n_samples, n_burn=0)
+    return observe(first.problem, more, first.point, streams.ACCURATE, jacobian=False)
+
+
+def _missed(energy: Estimate, wanted: float, seconds: float) -> Diagnostic:
+    """Say what it takes to reach an error that was not."""
+    ratio = (energy.error / wanted) ** 2
+    values = {"ratio": energy.error / wanted, "n_samples": energy.n_samples * ratio}
+    return Diagnostic("error_not_reached", "open", values | {"seconds": seconds * ratio})
 
 
 def _overlaps(method: Method, seen: Observation) -> tuple[Overlap, ...]:
