@@ -352,6 +352,8 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
      {"taken": -9.1523, "taken_error": 0.01, "left": -9.1411, "left_error": 0.02},
      ("the mean of the parameters of the steps was measured: its total energy is -9.152(10), that of the last "
      "ones -9.141(20)")),
+    ("burnt_in_longer", {"times": 2},
+     ("the chains still remembered their start: samples were drawn again 2 times, from where they had come")),
     ("error_not_reached", {"ratio": 2.13, "n_samples": 1234567.0, "seconds": 240.0},
      ("the error is 2.1 times the one asked for: that takes about 1.2e+06 samples, 4 min 0 s")),
     ("measured_again", {"power": 0.513},

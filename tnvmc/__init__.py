@@ -20,7 +20,7 @@ _NAMES_OF = {
         "triangular",
     ),
     "tnvmc.operators.term": ("NonHermitian", "Operator", "Term"),
-    "tnvmc.operators.order": ("ORDERS", "order_parameter"),
+    "tnvmc.operators.order": ("order_parameter",),
     "tnvmc.operators.fermions": ("HUBBARD", "SPINLESS", "T_J"),
     "tnvmc.operators.arithmetic": ("commutator",),
     "tnvmc.lattice.permutations": ("SymmetryGroup", "checkerboard"),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tnvmc import PEPS, VMC, Enumerate, Sampler, heisenberg, square
 from tnvmc.vmc import measurement
+from tnvmc.vmc.measurement import forgotten
+from tnvmc.vmc.observation import Observation, observe
 
 LATTICE = square(2, 3)
 pytestmark = pytest.mark.filterwarnings("ignore::tnvmc.UnreliableWarning")
@@ -39,6 +43,25 @@ def test_what_is_too_dear_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_enumeration_has_no_error() -> None:
     vmc = VMC(heisenberg(LATTICE), PEPS(LATTICE, 2), Enumerate())
     assert vmc.measure(error=1e-9).energy_error == 0
+
+
+def drifting(vmc: VMC) -> Observation:
+    seen = observe(vmc.problem, Sampler(32, 320, threads=1), vmc.state.here, 1, jacobian=False)
+    falling = np.repeat(np.linspace(1, 0, 10), 32)  # ten draws of 32 walkers
+    return replace(seen, local=np.asarray(seen.local) + 10 * falling)
+
+
+def test_chains_that_drift_go_on() -> None:
+    vmc, sampler = started(), Sampler(32, 320, threads=1)
+    found, times = forgotten(first := drifting(vmc), sampler)
+    assert times == 1
+    assert np.abs(np.asarray(found.local)).max() < np.abs(np.asarray(first.local)).max()
+    assert forgotten(found, sampler) == (found, 0)
+
+
+def test_chains_that_never_forget_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measurement, "_DRIFT", 1e-12)
+    assert forgotten(drifting(started()), Sampler(32, 320, threads=1))[1] == 4
 
 
 @pytest.mark.slow

@@ -42,7 +42,8 @@ LANCZOS = CHOICE + 2**25
 """+ part: samples of a Lanczos step; what H connects with them has the third pass."""
 
 ACCURATE = RARE + 16
-"""Samples that an error takes, after those that say how many."""
+"""Samples that an error takes, after those that say how many; + 1 to 4: in place of those that
+still remember the start of their chains."""
 
 DISORDER = RARE + 8
 """Random couplings of a realisation; the pass tells which coupling."""

@@ -39,7 +39,7 @@ from tnvmc.vmc.controllers import MeanOfIterates, paced
 from tnvmc.vmc.core import Given, Iterate, Method, State, controlled
 from tnvmc.vmc.history import History
 from tnvmc.vmc.measured_iterate import measured_iterate
-from tnvmc.vmc.measurement import MeasurementPlan, expect, measure, names_of
+from tnvmc.vmc.measurement import MeasurementPlan, expect, measure
 from tnvmc.vmc.orthogonal import LowerState, everywhere
 from tnvmc.vmc.results import Expectation, Measurement, StepRecord
 from tnvmc.vmc.trial import LEAST_STEPS, best_start
@@ -305,8 +305,9 @@ class VMC:
             n_samples: as in the optimisation by default.
             chi: boundary bond dimension, for an ansatz that has one; by default that of the steps,
                 and twice that of the next step where it grows.
-            n_burn: sweeps before the first draw; by default 50 less the steps made, at least 10.
             n_thin: sweeps between draws.
+            n_burn: sweeps before the first draw; by default 50 less the steps made, at least 10,
+                and until energies no longer drift (`vmc.measurement.forgotten`).
             symmetries: "spin", "point", "translation", restored by `vmc.characters.symmetrised`.
             sampler: in place of that of the optimisation.
             progress: show how far it is.
@@ -320,8 +321,7 @@ class VMC:
         Warns:
             UnreliableWarning: for each of its `diagnostics` that is a warning or an error.
         """
-        names = names_of(symmetries)
-        plan = MeasurementPlan(n_samples, chi, n_burn, n_thin, names, sampler, error)
+        plan = MeasurementPlan(n_samples, chi, n_burn, n_thin, symmetries, sampler, error)
         recorded: Any = nullcontext(lambda measured: judged(measured, self.method.orthogonal_to))
         if out is not None:
             recorded = _recording().recorded_result(self, out, plan)
@@ -406,7 +406,7 @@ class VMC:
             ValueError: an ansatz that is contracted without chi; a chi below 1; fewer than two;
                 a double layer that was asked for and cannot be had; and as `measure`.
         """
-        plan = MeasurementPlan(n_samples, None, n_burn, None, names_of(symmetries))
+        plan = MeasurementPlan(n_samples, None, n_burn, None, symmetries)
         with work_shown(progress):
             found = converge(self, plan, chis, double_layer)
         warn_of(found.diagnostics, "VMC.converge")

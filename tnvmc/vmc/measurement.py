@@ -50,6 +50,8 @@ MOST_SAMPLES = 2**18
 
 _MARGIN = 1.2  # of their number: the error of the first samples is uncertain itself
 
+_DRIFT, _TIMES = 4.0, 4  # of `forgotten`
+
 _ENTRIES = 2**21  # numbers per kind and part: 16 MiB
 
 
@@ -65,7 +67,7 @@ class MeasurementPlan:
     chi: int | None = None  #: boundary bond dimension, for an ansatz that has one
     n_burn: int | None = None  #: None: `FRESH_BURN` less the steps that were made, `BURN` at least
     n_thin: int | None = None
-    symmetries: tuple[str, ...] = ()  #: of `NAMES`: restored in what is measured
+    symmetries: str | Sequence[str] = ()  #: of `NAMES`: restored in what is measured
     sampler: Samples | None = None
     error: float | None = None  #: that is wanted, per site; see `enough`
 
@@ -76,6 +78,7 @@ class MeasurementPlan:
             if value is not None:
                 object.__setattr__(self, name, whole("measure", name, value, lowest))
         optional_positive("measure", "error", self.error)
+        object.__setattr__(self, "symmetries", names_of(self.symmetries))
         for name in self.symmetries:
             one_of("measure", "each of symmetries", name, NAMES)
         if self.sampler is not None and not hasattr(self.sampler, "for_measurement"):
@@ -141,6 +144,10 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     problem = applied.problem
     progress.begin("energy")
     first = observe(problem, applied.sampler, point, streams.MEASURE + state.step, jacobian=False)
+    if plan.n_burn is None:
+        first, times = forgotten(first, applied.sampler)
+        told = (Diagnostic("burnt_in_longer", "good", {"times": times}),) if times else ()
+        diagnostics = (*diagnostics, *told)
     wanted = math.inf if plan.error is None else plan.error * problem.operator.n_sites
     first = enough(first, applied.sampler, wanted)
     seen = with_rare(first, applied.sampler)
@@ -181,6 +188,28 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     )
     is_level = not method.in_real_time
     return Measured(measurement, point, seen, problem, moved, state.step, is_level)
+
+
+def forgotten(first: Observation, sampler: Samples) -> tuple[Observation, int]:
+    """Go on with chains whose energies still drift, `_TIMES` at most; also, how often.
+
+    They drift where the last third of the draws differs from the first one by more than `_DRIFT`
+    errors, by the scatter over the walkers; what was drawn before is left out.
+    """
+    for times in range(_TIMES + 1):
+        info, local = first.info, np.real(np.asarray(to_host(first.local)))
+        third = 0 if info.exact or info.independent or info.n_walkers < 2 else info.n_draws // 3
+        if not third or times == _TIMES:
+            break
+        rows = local.reshape(info.n_draws, info.n_walkers)
+        change = rows[-third:].mean(axis=0) - rows[:third].mean(axis=0)
+        error = float(np.std(change, ddof=1)) / math.sqrt(info.n_walkers)
+        if not abs(float(change.mean())) > _DRIFT * error > 0:
+            break
+        more = sampler.for_measurement(n_burn=0)
+        stream = streams.ACCURATE + 1 + times
+        first = observe(first.problem, more, first.point, stream, jacobian=False)
+    return first, times
 
 
 def enough(first: Observation, sampler: Samples, error: float) -> Observation:
