@@ -5,8 +5,6 @@
 Names are loaded when they are first used, so that the import itself is quick.
 """
 
-from __future__ import annotations
-
 import importlib
 from difflib import get_close_matches
 from typing import Any

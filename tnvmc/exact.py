@@ -1,7 +1,5 @@
 """Level 2: lowest levels by sparse diagonalisation, as far as the memory goes."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Level 0: tables of settings and types with limits, for pydantic, in words: "an integer >= 1"."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 from collections.abc import Mapping

@@ -9,8 +9,6 @@ observables.json.  What cannot be drawn is a `ValueError` that says what is lack
 a run are damaged or of an earlier step there is an `UnreliableWarning`.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ A result says what its table holds (`Shown`).  Sentences of diagnostics stand in
 there alone a code becomes words.
 """
 
-from __future__ import annotations
-
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -6,8 +6,6 @@ wave function whose code or settings have changed meanwhile is not given paramet
 something else there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path

@@ -4,8 +4,6 @@
 an ansatz with passes of its own uses them for terms that fit no window.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Where the parameters of any wave function start: as it starts itself, or in the file of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path

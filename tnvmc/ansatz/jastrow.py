@@ -1,7 +1,5 @@
 """Jastrow states: a factor for each pair of sites."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

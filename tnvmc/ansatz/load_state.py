@@ -1,7 +1,5 @@
 """States from elsewhere, with their parameters: from a file of `save`, or of quimb."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

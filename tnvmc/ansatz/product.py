@@ -1,7 +1,5 @@
 """Product states."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

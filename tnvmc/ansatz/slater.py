@@ -1,7 +1,5 @@
 """Slater determinants: fermions in orbitals that are parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """`tnvmc archive`: a finished run in few bytes, to keep beside a figure that it gave."""
 
-from __future__ import annotations
-
 import tomllib
 from dataclasses import replace
 from pathlib import Path

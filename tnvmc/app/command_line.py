@@ -1,7 +1,5 @@
 """How the command line works: options, one line for an error, exit statuses, ranks."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

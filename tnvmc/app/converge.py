@@ -1,7 +1,5 @@
 """`tnvmc converge`: a finished run measured again at several chi."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

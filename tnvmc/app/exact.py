@@ -1,7 +1,5 @@
 """``tnvmc exact``: the ground state of a settings file by diagonalisation, and other levels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Example settings files: what there is, and copies of them to change."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs that a folder holds: restored as they were, and as data in Python."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ measured.  A part that is not measured anew stays, where the state is the same. 
 state, or better than what takes its place, is set aside in a file of its own.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 One from Python too, in the files that ``tnvmc run`` writes, for all commands that read them.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence

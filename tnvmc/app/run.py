@@ -1,7 +1,5 @@
 """One run from settings to result.json: what the command line does, callable from Python."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -3,8 +3,6 @@
 Each run is an ordinary one in a folder of its own, made by the code of ``tnvmc run``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 A run without [[stage]] is one stage, of which no record is kept.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@
 NumPy's scalars are taken as Python's numbers; True and False are none, nor are texts.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Collection, Mapping

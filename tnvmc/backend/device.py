@@ -4,8 +4,6 @@ A batch system may show a rank one GPU (Slurm: --gpus-per-task=1), or all of the
 of a rank on its machine modulo the number of GPUs it sees is right for both.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from typing import Any

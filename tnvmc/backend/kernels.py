@@ -3,8 +3,6 @@
 The CUDA sources in `backend/cuda` are compiled at run time, by NVRTC, for each number type.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """Batched decompositions and contractions, which a device may do in its own way."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What ranks send each other: pickles, with constants that go once, and alarms."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import pickle

@@ -7,8 +7,6 @@ is killed is noticed by the launcher (mpiexec, srun), which ends the others; an 
 talk to each other ends them all by `MPI_Abort`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Which array library an array belongs to, and moving arrays between host and device."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ Rank 0 runs the program; the others wait for what it asks them to do (`tnvmc.bac
 looks at a clock, a signal or a file, and what decides, is in one process, and never differs.
 """
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 import math

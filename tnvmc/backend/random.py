@@ -6,8 +6,6 @@ maps a counter and a key to 128 random bits.  The key is the seed and the counte
 function of its arguments.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

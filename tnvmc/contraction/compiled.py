@@ -1,7 +1,5 @@
 """Boundaries and strips as the compiled kernels of the processor take them; see `backend.host`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any

@@ -13,8 +13,6 @@ where it is rare in psi.  <R> at all angles costs little and tells the share of 
 those K' apart have none, K' angles are enough for the rest.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

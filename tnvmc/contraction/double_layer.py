@@ -25,8 +25,6 @@ Letters of the contractions::
     x                   the new bond, or the column of a sketch
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

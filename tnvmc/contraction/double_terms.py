@@ -5,8 +5,6 @@ lies left of their ends.  A *string* is what stands in one column of a strip: a 
 each of its rows.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping

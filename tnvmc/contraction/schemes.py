@@ -4,8 +4,6 @@
 range that matters with a sketch and needs only products and one thin QR per site.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable

@@ -3,8 +3,6 @@
 With one of them `schemes.SRC` finds the range of an absorbed row that matters.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping, Sequence
 from functools import cache

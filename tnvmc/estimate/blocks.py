@@ -1,7 +1,5 @@
 """Means and errors of thousands of terms from any number of samples, in bounded memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pairs of neighbours whose exchange parity a state holds fixed, which H does not conserve."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -4,8 +4,6 @@ Samples have values (M, 4), whose means (4,) are <(H - c)^n> for n = 1, 2, 3, 4.
 Phys. Rev. B 64, 024512 (2001); Hu, Becca, Parola and Sorella, Phys. Rev. B 88, 060402 (2013).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Straight lines through energies: against the variance, against 1/D, and from step to step."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

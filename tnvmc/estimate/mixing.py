@@ -4,8 +4,6 @@ Source: A. Vehtari, A. Gelman, D. Simpson, B. Carpenter, P.-C. Buerkner, Bayesia
 (2021).  Series are (n_draws, W).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

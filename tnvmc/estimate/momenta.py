@@ -1,7 +1,5 @@
 """Momenta at which S(q) is given: of chains, Brillouin zones of grids and hexagons, a plane."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

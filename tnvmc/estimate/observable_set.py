@@ -1,7 +1,5 @@
 """What `tnvmc measure` measures of a model, and what observables.json says of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -4,8 +4,6 @@ Several are measured together: `merged_targets` collects what they ask of the an
 its values from the same snapshot.  `estimate.blocks.Blocks` accumulates means and errors of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Whether an error bar can be trusted: what the samples themselves tell against it."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

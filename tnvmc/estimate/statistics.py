@@ -5,8 +5,6 @@ Samples of W walkers with n_draws draws each are (n_draws, W), or flat in draw-m
 draws of one walker are not.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A = sqrt(w) (O - <O>) of stochastic reconfiguration, and A A^dagger, without forming either."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

@@ -7,8 +7,6 @@ are rounded to multiples of 2^-49 |O_s| |O_t| or finer before they are added: x 
 c = 3 scale_s scale_t (Rump, Ogita, Oishi, SIAM J. Sci. Comput. 31, 189 (2008), section 3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import add

@@ -8,8 +8,6 @@ shape for any number of threads, no two of them write to one place, and sums are
 ranks, two by two.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ follow from the widths of the slices alone, so products have the same shapes, an
 same bits, however pieces are dealt out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache

@@ -1,7 +1,5 @@
 """How a lattice lies on the grid of a PEPS: places of its sites, and the bonds of the network."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property

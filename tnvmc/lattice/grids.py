@@ -9,8 +9,6 @@ raise ValueError for a side below 1, an unknown boundary, and a periodic directi
 does not fit.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping

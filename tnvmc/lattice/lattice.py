@@ -1,7 +1,5 @@
 """Sites, coordinates and bonds."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import defaultdict, deque

@@ -1,7 +1,5 @@
 """Sums, multiples, products and commutators of operators, patch by patch."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ Where turning all spins over keeps the operator and the basis, the matrix falls 
 the even and odd combinations (|p> +- |n - 1 - p>) / sqrt(2) of the states at positions p < n / 2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

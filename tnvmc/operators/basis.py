@@ -4,8 +4,6 @@ The code of a configuration is sum_i s_i d^(N-1-i): sorted codes are configurati
 order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache

@@ -5,8 +5,6 @@ quimb.operator "+" turns state 0 into 1, so that it lowers a spin; its matrix is
 library is not imported here.
 """
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

@@ -5,8 +5,6 @@ for fields), or an array in the order of `lattice.bonds[kind]` (of the sites).  
 for a lattice without the bonds, and for couplings that do not fit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

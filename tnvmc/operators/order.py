@@ -23,8 +23,6 @@ Source: Schulz et al., J. Phys. I 6, 675 (1996) (sites); Fouet et al., Phys. Rev
 (2003) (plaquettes); Wen et al., Phys. Rev. B 39, 11413 (1989) (chirality).
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace

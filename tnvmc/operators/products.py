@@ -5,8 +5,6 @@ with blanks between: "0.5 S+ S- + 0.5 S- S+", "1/4 X X", "-Sz", "0.5i S+ S- - 0.
 names are those of `named_matrices`, with a power where one is wanted: "Sz^2".
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 import warnings

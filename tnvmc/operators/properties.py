@@ -1,7 +1,5 @@
 """What can be said of an operator at once: a hash, bounds, its sectors of the total Sz."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Ground-state energies that are known, with their sources."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import tomllib

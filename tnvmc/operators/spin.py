@@ -3,8 +3,6 @@
 Local state 0 is the highest weight: spin up (Sz = +1/2, sigma^z = +1) for spin-1/2.
 """
 
-from __future__ import annotations
-
 from functools import reduce
 from typing import Any
 

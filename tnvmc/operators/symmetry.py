@@ -1,7 +1,5 @@
 """Symmetries of a Hamiltonian: rearranged sites, inverted spins, their groups, Marshall's signs."""
 
-from __future__ import annotations
-
 import difflib
 import itertools
 from collections import defaultdict

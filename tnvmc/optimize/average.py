@@ -7,8 +7,6 @@ et al., Ann. Stat. 50, 949 (2022)).  An average over the last steps has the samp
 for S.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Conjugate gradients for stochastic reconfiguration: the matrix is applied, never formed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

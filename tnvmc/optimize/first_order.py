@@ -1,7 +1,5 @@
 """Rules that use the force alone: plain gradient, random signs, Adam."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """What an optimisation rule is, and the error for input that must not reach the parameters."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass

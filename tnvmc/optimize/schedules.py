@@ -4,8 +4,6 @@ Steps count from 0.  A schedule is a function of the step alone, so a resumed ru
 any function of the step can stand for one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ Source: G. Carleo, F. Becca, M. Schiro, M. Fabrizio, Sci. Rep. 2, 243 (2012); M.
 Phys. Rev. Lett. 125, 100503 (2020).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

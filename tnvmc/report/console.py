@@ -1,7 +1,5 @@
 """What a run shows: live progress on a terminal, plain lines elsewhere, and the final table."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What a run is: its settings in words, its reference energy and its stages, for every report."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any

@@ -1,7 +1,5 @@
 """A result as a row of the public leaderboard of many-body energies (``tnvmc report --row``)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

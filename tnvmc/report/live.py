@@ -1,7 +1,5 @@
 """Live lines: a bar in a terminal or a notebook; elsewhere nothing, or now and then a line."""
 
-from __future__ import annotations
-
 import math
 import sys
 import time

@@ -1,7 +1,5 @@
 """How numbers and tables are written: in every text, table and picture."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from shutil import get_terminal_size
 from typing import Any

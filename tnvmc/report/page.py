@@ -1,7 +1,5 @@
 """One page that tells a run (``tnvmc report``); `templates/` has its places and its look."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Pictures as files: the one of every run, and ``tnvmc plot``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

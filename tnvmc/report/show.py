@@ -1,7 +1,5 @@
 """What a run or a checkpoint holds and how far it got: ``tnvmc show``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Where walkers start, and in which sector."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

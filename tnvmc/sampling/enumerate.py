@@ -1,7 +1,5 @@
 """The exact twin of sampling: every configuration once, with its weight, and no noise."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ A table of moves is symmetric (b is proposed from a as often as a from b), so th
 |psi'/psi|^2 alone leaves |psi|^2 unchanged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

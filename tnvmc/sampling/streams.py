@@ -4,8 +4,6 @@ Steps of an optimisation use their own number, which stays below 2^31.  Within a
 told apart by sweep (or `DRAW_PASS`), walker and move.
 """
 
-from __future__ import annotations
-
 CHARACTERS = 2**31 - 1
 """Signs of a state under symmetries."""
 

@@ -6,8 +6,6 @@ which takes the lock, and two threads are only 1.1 times as fast as one (8x8, D 
 Results are the same in every bit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial

@@ -4,8 +4,6 @@ The mean scatters by what differs between the runs, disorder and what was reache
 and by the samples of each: the error over runs holds both.
 """
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Iterator, Sequence

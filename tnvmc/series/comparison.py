@@ -1,7 +1,5 @@
 """Comparisons: several ``[[ansatz]]`` of one Hamiltonian, each with the budget of ``[compare]``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any

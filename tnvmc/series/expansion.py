@@ -1,7 +1,5 @@
 """From one settings file to the settings of several runs: names, budgets and problems."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

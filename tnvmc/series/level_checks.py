@@ -1,7 +1,5 @@
 """How the energies of sectors are judged: by exact levels, and by each other."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

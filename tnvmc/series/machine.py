@@ -1,7 +1,5 @@
 """Making several runs one after another, going on with them, and the table of what they hold."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence

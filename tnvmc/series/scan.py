@@ -4,8 +4,6 @@ Each run starts from the state of the one before it, or from a start of its own 
 changes and the state has no bulk (`ansatz.edge`) that fits another lattice.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence

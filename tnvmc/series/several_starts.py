@@ -4,8 +4,6 @@ The lowest of several energies with errors is lower than its state on average, s
 measured with new samples, which no choice has gone into.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Sectors: one ``[[sector]]`` for each set of quantum numbers, and the gaps above the first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import permutations

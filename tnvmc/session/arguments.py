@@ -1,7 +1,5 @@
 """The arguments of a VMC: what goes together, and what is made of those that are left open."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import math

@@ -1,7 +1,5 @@
 """What surrounds a call of a VMC: the ranks that share it, and what it shows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps

@@ -7,8 +7,6 @@ Gonzalez, A. B. Kallin and R. G. Melko, PRL 104, 157201 (2010)) is the same with
 1 / P^2 for a purity P, instead of 1 / P at most where psi has no signs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

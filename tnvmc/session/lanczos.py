@@ -1,7 +1,5 @@
 """One Lanczos step: the energy of (1 + alpha H)|psi> from samples of psi, and how certain it is."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter

@@ -1,7 +1,5 @@
 """All observables of a state in Python: measured as ``tnvmc measure`` does, labelled, drawn."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Overlaps and fidelities of two states of one lattice, whatever they are made of."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path

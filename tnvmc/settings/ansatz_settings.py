@@ -1,7 +1,5 @@
 """[ansatz]: one model for each kind of wave function."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_type_hints
 

@@ -1,7 +1,5 @@
 """Settings with every default that depends on others: of a file, of a folder, or of a dict."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

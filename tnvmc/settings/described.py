@@ -5,8 +5,6 @@ wave function what makes it again.  What settings make of that is compared with 
 file says that it can make a state that it cannot.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """What each setting means, for `tnvmc settings` and for the page "Settings"."""
 
-from __future__ import annotations
-
 import json
 import re
 import textwrap

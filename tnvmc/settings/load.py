@@ -1,7 +1,5 @@
 """Reading settings: TOML file and ``--set`` overrides in, checked `Settings` out."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

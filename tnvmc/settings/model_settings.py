@@ -1,7 +1,5 @@
 """[lattice] and [hamiltonian]: where the sites are, and the terms on them."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Iterable, Mapping

@@ -8,8 +8,6 @@ bonds = "nearest"      # or a list of bonds; for products on one site: sites = "
 coupling = 0.5         # default 1; a list has one number for each bond or site
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """What is wrong with settings, as data, and the line that says so."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

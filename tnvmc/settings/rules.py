@@ -1,7 +1,5 @@
 """What settings cannot be together: by themselves, with a Hamiltonian, and on this machine."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Iterator

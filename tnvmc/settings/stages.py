@@ -5,8 +5,6 @@ completed settings every stage is written out, and those sections hold what the 
 which is measured (but for its learning rate).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

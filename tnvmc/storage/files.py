@@ -1,7 +1,5 @@
 """Files that are replaced as a whole or not at all, and reading nothing but files."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -5,8 +5,6 @@ A saved state and the checkpoint of a run are laid out alike: attributes "format
 be loaded as a state, and be the start of a run (ansatz.init).
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

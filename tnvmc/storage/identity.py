@@ -1,7 +1,5 @@
 """What a file says it belongs to, and in what two such descriptions differ."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from hashlib import sha256

@@ -4,8 +4,6 @@ Nothing here writes, and nothing needs the run to be complete: what cannot be re
 listed as damage.  So is what does not belong together.
 """
 
-from __future__ import annotations
-
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -7,8 +7,6 @@ checkpoint and what is measured.  Two copies of a folder have one id and go diff
 checksum of the last line of the history tells those apart.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

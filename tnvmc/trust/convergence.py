@@ -1,7 +1,5 @@
 """result.json["convergence"]: extrapolations of the energy, and what they and the rest tell."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ What is sampled is psi in one sector where the operator conserves the magnetisat
 projected on that sector first; elsewhere all of psi is meant.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Whether a measured energy can be trusted: what samples, psi and exact energies say against it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The difference of two measured energies: its error, and what that error does not hold."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

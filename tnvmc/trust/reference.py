@@ -4,8 +4,6 @@ Without being told otherwise a run solves the sector of the smallest |Sz|.  That
 state of antiferromagnets; an easy-axis ferromagnet or a magnet in a field may have it elsewhere.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections import Counter

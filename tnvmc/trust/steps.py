@@ -1,7 +1,5 @@
 """What the steps of an optimisation tell: extrapolated energies, instability."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """Symmetrising a state that was optimised without symmetry: which signs it has, and the sum."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial

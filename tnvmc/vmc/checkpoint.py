@@ -1,7 +1,5 @@
 """Checkpoints: the state of a run in one file, replaced as a whole or not at all."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path

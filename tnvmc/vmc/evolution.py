@@ -6,8 +6,6 @@ reweighted: so what differs from the embedded scheme of second order is the erro
 and no noise.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from time import perf_counter
 from typing import Any

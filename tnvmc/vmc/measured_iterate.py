@@ -1,7 +1,5 @@
 """Which point of an optimisation is measured."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

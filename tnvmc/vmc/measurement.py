@@ -1,7 +1,5 @@
 """Measurements with theta at rest: the energy, one operator, many observables."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace

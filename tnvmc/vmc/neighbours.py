@@ -6,8 +6,6 @@ scatter of samples knows of it.  Its members are neighbours of what was drawn, a
 for them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

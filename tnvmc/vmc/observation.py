@@ -1,7 +1,5 @@
 """What one draw shows: samples, local energies and estimates at one point."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

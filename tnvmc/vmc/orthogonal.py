@@ -6,8 +6,6 @@ from them (Choo, Carleo, Regnault and Neupert, PRL 121, 167204 (2018); Pathak, B
 and Wagner, J. Chem. Phys. 154, 034101 (2021)).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial

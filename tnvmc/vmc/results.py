@@ -1,7 +1,5 @@
 """What a step and a measurement report."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field

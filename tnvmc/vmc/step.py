@@ -1,7 +1,5 @@
 """One step: draw, estimate, judge the last update, solve, move."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

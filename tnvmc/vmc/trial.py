@@ -1,7 +1,5 @@
 """Which start a run goes on from: a few steps from each one, and the lowest energy after them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

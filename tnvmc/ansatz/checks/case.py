@@ -1,7 +1,5 @@
 """Where the conformance suite looks, and how it compares."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product

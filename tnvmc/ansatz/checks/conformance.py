@@ -6,8 +6,6 @@ raises AssertionError with what is wrong, where, and both values; it returns Non
 Use a small lattice (up to 9 spins) so that the stationary distribution is checked as well.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

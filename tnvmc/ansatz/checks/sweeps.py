@@ -1,7 +1,5 @@
 """The part of the conformance suite that looks at sweeps, tempered ones, walks and draws."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ A network is chosen by its kind in `NETWORKS`, as ``[ansatz] kind`` of a setting
 `tnvmc.ansatz.neural.flax.FlaxAnsatz` makes a wave function of it.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass

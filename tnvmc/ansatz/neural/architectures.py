@@ -3,8 +3,6 @@
 `tnvmc.settings.ansatz_settings` makes the keys of a settings file from them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache, wraps

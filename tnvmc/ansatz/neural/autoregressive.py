@@ -12,8 +12,6 @@ Source: Sharir, Levine, Wies, Carleo, Shashua, PRL 124, 020503 (2020); the secto
 Ganahl, Hayward, Melko, Carrasquilla, Phys. Rev. Research 2, 023358 (2020).
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ XLA rounds a row differently in batches of different sizes.  So a size is never 
 from the network alone (decision 19), and a run is the same in any bit on any machine.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor

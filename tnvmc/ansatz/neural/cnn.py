@@ -3,8 +3,6 @@
 Leg order of all arrays: (B, rows, columns, channels).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any

@@ -4,8 +4,6 @@ JAX is imported in this folder alone.  Importing this file switches JAX to doubl
 precision and keeps it from taking the whole memory of a GPU.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial

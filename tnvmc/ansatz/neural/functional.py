@@ -1,8 +1,6 @@
 """Any Flax module as a pure function of one flat vector: NNX or Linen, real or complex
 parameters."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """What several networks are made of: types, activations, patches and translations of a grid."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """MADE: a masked dense network, the plainest autoregressive one."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

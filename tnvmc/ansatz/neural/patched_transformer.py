@@ -4,8 +4,6 @@ Layouts: (B, T, width) for all tokens, (B, width) for one; heads are (B, heads, 
 heads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -16,8 +16,6 @@ psi = sqrt(P), half of this ln psi: another family.
 Source: G. Carleo, M. Troyer, Science 355, 602 (2017), arXiv:1606.02318.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

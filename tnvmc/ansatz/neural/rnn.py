@@ -1,7 +1,5 @@
 """RNN: recurrent wave functions, along a snake or with two incoming states in two dimensions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

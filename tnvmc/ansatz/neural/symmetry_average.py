@@ -1,8 +1,6 @@
 """Images of configurations under a group, and the average of a network over them; Marshall
 signs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any

@@ -1,7 +1,5 @@
 """Vision transformer wave function."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Strips that are closed, sampled and measured by compiled kernels of the processor."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The tensors of a PEPS, and theta as all of them one after another."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,6 @@
 """Sites of a PEPS that have one tensor: those that symmetries take to each other, and those of the
 bulk."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -4,8 +4,6 @@ Which contraction serves which patch: windows of one row or two, of the columns 
 cheaper, pairs of sites by sources, and full contractions for what fits none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,8 +1,6 @@
 """Which tensors of a PEPS may be one tensor for a Hamiltonian, and whether its ground state allows
 it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from math import prod
 

@@ -1,7 +1,5 @@
 """Which strip of which view serves which patch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache

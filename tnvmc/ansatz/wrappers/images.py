@@ -1,7 +1,5 @@
 """Images of configurations under a group: where patches lie in them, and sums over them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache

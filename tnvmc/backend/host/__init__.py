@@ -4,8 +4,6 @@ They give the numbers of NumPy up to rounding.  NumPy does the work where they a
 (environment variable ``TNVMC_KERNELS=numpy``) or Numba is missing.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import warnings

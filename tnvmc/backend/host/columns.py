@@ -4,8 +4,6 @@ All arguments are pointers to numbers and sizes.  A column is described by whole
 which the names below count off.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import types
 

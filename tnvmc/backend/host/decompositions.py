@@ -6,8 +6,6 @@ them are applied.  An element of the matrices is one vector, or two for complex 
 of a row lie side by side.  Reflectors are Hermitian, with real factors: I - tau v v^H.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numba import types
 

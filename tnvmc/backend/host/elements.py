@@ -1,7 +1,5 @@
 """Matrix elements of a sum of local terms, row by row."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -3,8 +3,6 @@
 Complex numbers are pairs of real ones, which tiles count.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Closing two rings where one of them is absorbed anew; see `strip_engine.RingStrips`."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

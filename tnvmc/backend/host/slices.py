@@ -1,7 +1,5 @@
 """Products of slices with vectors, and sums of blocks at places that do not lie side by side."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tnvmc.backend.host.compilation import kernel

@@ -1,7 +1,5 @@
 """Sampling and measuring strips, walker by walker, and absorbing rows, by lanes of a vector."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

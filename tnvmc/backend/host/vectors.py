@@ -6,8 +6,6 @@ vectorised.  Memory is given by pointers to numbers, as an array is counted at e
 and masks of complex numbers count real ones.  Nothing is checked.
 """
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable, Sequence
 from copy import copy

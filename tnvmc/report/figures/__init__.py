@@ -1,7 +1,5 @@
 """Figures of a run: each function gives a figure, or raises `Lacking`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Pictures of a comparison: the same runs in the same colours in each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

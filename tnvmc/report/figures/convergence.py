@@ -1,7 +1,5 @@
 """The picture of an optimisation: energy against seconds, and what the steps were worth."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Picture of a time evolution: observables against time, and how far they can be trusted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

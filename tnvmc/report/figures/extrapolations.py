@@ -1,7 +1,5 @@
 """Pictures of what an energy would be at another chi, at zero variance, at infinite D."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

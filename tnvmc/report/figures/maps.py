@@ -1,7 +1,5 @@
 """The lattice: energies of the bonds and a field on the sites."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

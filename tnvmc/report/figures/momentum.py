@@ -1,7 +1,5 @@
 """The structure factor on the Brillouin zone."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

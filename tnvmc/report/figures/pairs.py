@@ -1,7 +1,5 @@
 """The correlation of one site with all others: on the lattice, and against the distance."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Where the sites of a run are drawn, and which values are told from 0."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Pictures of several runs, from what a kind of them says is to be drawn."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How pictures look: ink, colours that all people can tell apart, axes, file formats."""
 
-from __future__ import annotations
-
 import io
 import math
 import re

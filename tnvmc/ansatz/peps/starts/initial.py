@@ -1,7 +1,5 @@
 """Parameters that a PEPS starts from, by kind: simple update, a product state, random tensors."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Starts of a PEPS from another one: of other D, grown or cut, or of another lattice, repeated."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any

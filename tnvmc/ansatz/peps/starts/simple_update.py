@@ -11,8 +11,6 @@ far below that of the evolved state.  Projection does not improve a state with o
 Products over batches of bonds stay with `numpy.einsum`: opt_einsum has no BLAS for batches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ the rim and where the lattice joins no neighbours, and D elsewhere.  Simple upda
 the Hamiltonian, has its own file.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from math import comb
