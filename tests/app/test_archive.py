@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.run_files import read_json
-from tnvmc.ansatz.peps.state import PEPS
+from tnvmc import load_state
 from tnvmc.app.cli import main
 from tnvmc.app.measure import Asked, measure_run
 from tnvmc.estimate.diagnostic import Diagnostic
@@ -67,7 +67,7 @@ def test_an_archive_is_measured_as_the_run_is(run: str, capsys: pytest.CaptureFi
     assert main(["report", "kept/r"]) == 0
     before, after = (Path(x, "checkpoint.h5").stat().st_size for x in ("r", "kept/r"))
     assert after < before
-    assert PEPS.load("kept/r/checkpoint.h5")[1].shape == PEPS.load("r/checkpoint.h5")[1].shape
+    assert load_state("kept/r/checkpoint.h5")[1].shape == load_state("r/checkpoint.h5")[1].shape
     assert main(["archive", "kept/r", "again"]) == 0  # of an archive, the same
     assert read_json(Path("again/result.json"))["config"]["run"]["out"] == "again"
     assert main(["show", "again"]) == 0

@@ -13,6 +13,7 @@ import pytest
 
 from tests.oracles import all_configs, dense_state
 from tests.run_files import read_history, read_json
+from tnvmc import load_state
 from tnvmc.ansatz.peps.starts import other_sizes
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.peps.symmetries import sharing
@@ -432,6 +433,6 @@ def test_the_state_that_was_measured_can_be_loaded(
     assert result["diagnostics"][0]["code"] == "measured_mean"
     with opened(folder / "checkpoint.h5") as file:
         mean = file["controllers/mean_of_iterates/mean"][()]
-    _, measured = PEPS.load(folder / "measured.h5")
+    _, measured = load_state(folder / "measured.h5")
     assert np.array_equal(measured, mean)
     assert not np.array_equal(measured, read_parameters(folder / "checkpoint.h5")[1])

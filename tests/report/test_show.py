@@ -17,7 +17,7 @@ from tests.run_files import (
     write_run,
     write_toml,
 )
-from tnvmc import PEPS, SR, VMC, Sampler, heisenberg, sharing, square
+from tnvmc import PEPS, SR, VMC, Sampler, heisenberg, load_state, sharing, square
 from tnvmc.app.cli import main
 from tnvmc.report.page import report_html
 from tnvmc.report.show import Description, describe
@@ -147,7 +147,7 @@ def test_a_single_checkpoint_and_a_saved_state(tmp_path: Path, checkpoint: bytes
     assert found["lattice"] == "square, 2 x 2 sites, open"
     assert found["state"] == "PEPS, D = 2, float64"
     assert found["progress"] == "1 steps done, 4 walkers"
-    peps, theta = PEPS.load(path)
+    peps, theta = load_state(path)
     assert peps.D == 2
     peps.save(tmp_path / "state.h5", theta)
     found = told(describe(tmp_path / "state.h5"))

@@ -13,6 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
+from tnvmc import load_state
 from tnvmc.ansatz.files import LISTED_BONDS, listed
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.jacobian.centered import CenteredJacobian
@@ -333,7 +334,7 @@ def test_a_list_of_bonds_is_kept_whole(tmp_path: Path) -> None:
     belongs = identity(operator)
     path = tmp_path / "checkpoint.h5"
     checkpoint.save(path, held, belongs)
-    found, back = PEPS.load(path)
+    found, back = load_state(path)
     assert found.lattice == lattice and np.array_equal(back, theta)
     assert found.lattice.directed("nearest") == lattice.directed("nearest")
     other = from_bonds((2, 3), bonds[:4], vacant=[4])

@@ -10,13 +10,16 @@ from tnvmc.ansatz.files import REBUILD, InFiles, lattice_in, scheme_of
 from tnvmc.ansatz.jastrow import Jastrow
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.neural import NETWORKS
+from tnvmc.ansatz.peps.fermions import fermions_in
 from tnvmc.ansatz.peps.sharing import sharing_in
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import ProductState
 from tnvmc.ansatz.protocol import Ansatz
+from tnvmc.ansatz.quimb import grid_from_quimb, ring_from_quimb
 from tnvmc.ansatz.slater import Slater
 from tnvmc.ansatz.wrappers.product_of_states import ProductOfStates
 from tnvmc.backend.arguments import as_path
+from tnvmc.lattice.grids import chain
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.lattice.permutations import Symmetry, SymmetryGroup
 from tnvmc.operators.foreign import hamiltonian_of, is_hamiltonian
@@ -32,8 +35,9 @@ def load_state(path: str | Path) -> tuple[Ansatz, np.ndarray]:
     >>> ansatz, theta = tnvmc.load_state("state.h5")  # doctest: +SKIP
     >>> vmc = VMC(hamiltonian, ansatz, theta=theta)  # doctest: +SKIP
 
-    A PEPS (from a checkpoint too), `PeriodicMPS`, `ProductState`, `Jastrow`, `Slater`, the networks
-    of `tnvmc.ansatz.neural`, with their signs and symmetries, and `ProductOfStates` of these.
+    A PEPS (from a checkpoint too, with the default scheme, and of a lattice from a list of bonds
+    its grid alone), `PeriodicMPS`, `ProductState`, `Jastrow`, `Slater`, the networks of
+    `tnvmc.ansatz.neural`, with their signs and symmetries, and `ProductOfStates` of these.
 
     Raises:
         StateFileError: no such file; damaged, or of another program or version; a wave function of
@@ -43,11 +47,11 @@ def load_state(path: str | Path) -> tuple[Ansatz, np.ndarray]:
     """
     path = as_path("load_state", path)
     with opened(path) as file:
-        described, _ = parameters_in(file)
+        described, theta = parameters_in(file)
         kind, found = described["ansatz"], attribute(file, REBUILD)
         lattice = lattice_in(described["lattice"], file)
-    if kind == "PEPS":
-        return PEPS.load(path)
+        if kind == "PEPS":
+            found = {**described, "dtype": theta.dtype.name, "scheme": attribute(file, "scheme")}
     if found is None:
         raise StateFileError(
             f"{path}: holds the parameters of a {kind}, which no file makes again; make it as it "
@@ -60,7 +64,14 @@ def load_state(path: str | Path) -> tuple[Ansatz, np.ndarray]:
             f"{path}: a {kind} with settings that this version of tnvmc does not know ({error}); "
             "read it with the version that wrote it"
         ) from None
-    return ansatz, ansatz.load_theta(path)
+    if kind != "PEPS":
+        return ansatz, ansatz.load_theta(path)
+    if theta.shape != (ansatz.n_params,):
+        raise StateFileError(
+            f"{path}: damaged: {theta.size} parameters, but D={ansatz.D} on {lattice.shape} has "
+            f"{ansatz.n_params}"
+        )
+    return ansatz, theta
 
 
 def _made(kind: str, lattice: Lattice, local_dim: int, found: Mapping[str, Any]) -> Any:
@@ -72,9 +83,8 @@ def _made(kind: str, lattice: Lattice, local_dim: int, found: Mapping[str, Any])
         return ProductOfStates(first, second, found["sweeps"])
     if kind == "PEPS":
         scheme, bonds = scheme_of(found["scheme"]), found.get("bonds", "open")
-        return PEPS(
-            lattice, found["D"], found["dtype"], scheme, local_dim, bonds, sharing_in(found)
-        )
+        about = found["D"], found["dtype"], scheme, local_dim, bonds
+        return PEPS(lattice, *about, sharing_in(found), fermions_in(found))
     if kind in _PLAIN:
         return _PLAIN[kind](lattice, **found, local_dim=local_dim)
     return _network(lattice, local_dim, found)
@@ -123,5 +133,12 @@ def from_quimb(
     if is_hamiltonian(value):
         return hamiltonian_of(value, lattice)
     if getattr(value, "cyclic", False) and hasattr(value, "L"):
-        return PeriodicMPS.from_quimb(value)
-    return PEPS.from_quimb(value)
+        matrices = ring_from_quimb(value)
+        n_sites, local_dim, D = matrices.shape[:3]
+        ring = PeriodicMPS(chain(n_sites, "periodic"), D, matrices.dtype.name, local_dim)
+        return ring, np.asarray(ring.flatten(matrices))
+    grid, tensors = grid_from_quimb(value)
+    D = max(max(tensor.shape[1:]) for tensor in tensors)
+    dtype = np.result_type(np.float32, *tensors).name
+    peps = PEPS(grid, D, dtype, local_dim=tensors[0].shape[0], sharing=None)
+    return peps, np.asarray(peps.flatten(tensors))

@@ -9,12 +9,11 @@ import numpy as np
 
 from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
 from tnvmc.ansatz.protocol import LogAmplitude
-from tnvmc.ansatz.quimb import ring_from_quimb, ring_to_quimb
+from tnvmc.ansatz.quimb import ring_to_quimb
 from tnvmc.backend.arguments import numeric_type, set_whole, whole
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.jacobian.base import Jacobian
 from tnvmc.jacobian.slices import SliceJacobian
-from tnvmc.lattice.grids import chain
 from tnvmc.lattice.lattice import Lattice, require_lattice
 
 if TYPE_CHECKING:
@@ -79,14 +78,6 @@ class PeriodicMPS(GenericAnsatz):
     def to_quimb(self, theta: Array) -> qtn.MatrixProductState:
         """Give a cyclic MatrixProductState of quimb: `quimb.ring_to_quimb`."""
         return ring_to_quimb(to_host(self.tensors(theta)))
-
-    @classmethod
-    def from_quimb(cls, network: Any) -> tuple[PeriodicMPS, np.ndarray]:
-        """Read a state and its theta (P,) from a cyclic MPS of quimb: `quimb.ring_from_quimb`."""
-        tensors = ring_from_quimb(network)
-        n_sites, local_dim, D = tensors.shape[:3]
-        ring = cls(chain(n_sites, "periodic"), D, tensors.dtype.name, local_dim)
-        return ring, np.asarray(ring.flatten(tensors))
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for configurations (B, N)."""

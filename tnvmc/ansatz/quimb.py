@@ -148,15 +148,10 @@ def ring_from_quimb(state: qtn.MatrixProductState) -> np.ndarray:
     A common exponent that quimb has split off is put back.
 
     Raises:
-        TypeError: no cyclic MPS.
+        TypeError: no state of a chain.
         ValueError: fewer than three sites, sites with other than one tensor, unequal dimensions.
     """
     _shape(state)
-    if not getattr(state, "cyclic", False) or not hasattr(state, "L"):
-        raise TypeError(
-            f"from_quimb: {type(state).__name__} is no periodic MatrixProductState; take "
-            "tnvmc.from_quimb, or PEPS.from_quimb for an open one"
-        )
     n_sites = int(state.L)
     if n_sites < _FEWEST:
         raise ValueError(f"from_quimb: a ring of {n_sites} sites; at least {_FEWEST} are needed")

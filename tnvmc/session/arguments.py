@@ -51,7 +51,7 @@ _CALL = (
     "learning_rate=0.1)"
 )
 _STATE = (
-    "a wave function: PEPS(lattice, D=4), PEPS.from_quimb(network), FlaxAnsatz(lattice, module), "
+    "a wave function: PEPS(lattice, D=4), from_quimb(network), FlaxAnsatz(lattice, module), "
     "or another GenericAnsatz"
 )
 _PARTS = {
@@ -102,7 +102,7 @@ def as_parameters(ansatz: Ansatz, theta: Array) -> Array:
             theta = np.asarray(theta)
     dtype, xp = getattr(theta, "dtype", None), array_namespace(theta)
     if dtype is None or not xp.isdtype(dtype, ("real floating", "complex floating")):
-        example, hint = f"an array of {ansatz.n_params} floats", "ansatz, theta = PEPS.load(path)"
+        example, hint = f"an array of {ansatz.n_params} floats", "ansatz, theta = load_state(path)"
         hint = f"write theta.astype(float), ansatz.flatten(tensors) or {hint}"
         raise refuse("VMC", "theta", theta, example, hint)
     if tuple(theta.shape) != (ansatz.n_params,):

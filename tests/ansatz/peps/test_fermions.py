@@ -9,7 +9,7 @@ import opt_einsum
 import pytest
 
 from tests.oracles import all_configs
-from tnvmc import PEPS, VMC, Sampler, square
+from tnvmc import PEPS, VMC, Sampler, load_state, square
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.backend.namespace import to_host, to_namespace
 from tnvmc.contraction.schemes import Exact
@@ -215,6 +215,6 @@ def test_a_state_and_a_checkpoint_are_read_again(tmp_path) -> None:
     second.run(2, progress=False)
     np.testing.assert_array_equal(second.theta, first.theta)
     first.ansatz.save(tmp_path / "state.h5", first.theta)
-    peps, theta = PEPS.load(tmp_path / "state.h5")
+    peps, theta = load_state(tmp_path / "state.h5")
     assert peps.fermions == HUBBARD
     np.testing.assert_array_equal(theta, first.theta)

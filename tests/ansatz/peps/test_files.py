@@ -9,7 +9,7 @@ import pytest
 
 from tests.oracles import all_configs, dense_state
 from tests.run_files import hdf5_of
-from tnvmc import PEPS, SRC, heisenberg
+from tnvmc import PEPS, SRC, heisenberg, load_state
 from tnvmc.ansatz.files import scheme_of
 from tnvmc.ansatz.initial import initial_parameters
 from tnvmc.ansatz.peps.starts.tensors import grow, random_positive
@@ -32,7 +32,7 @@ def state(lattice: Lattice, D: int = 2, dtype: str = "float64", **options):
 def test_what_is_saved_comes_back_to_the_last_bit(tmp_path: Path, dtype, scheme) -> None:
     peps, theta = state(square(3, 2, "cylinder"), 3, dtype, scheme=scheme)
     peps.save(tmp_path / "state.h5", theta)
-    found, back = PEPS.load(tmp_path / "state.h5")
+    found, back = load_state(tmp_path / "state.h5")
     assert (found.D, found.dtype, found.local_dim) == (3, np.dtype(dtype), 2)
     assert found.lattice == peps.lattice
     assert found.scheme == scheme
@@ -63,7 +63,7 @@ def test_schemes_of_earlier_versions_are_read_or_refused() -> None:
 def test_every_kind_of_lattice_comes_back(tmp_path: Path, lattice: Lattice) -> None:
     peps, theta = state(lattice, local_dim=3)
     peps.save(tmp_path / "state.h5", theta)
-    found, _ = PEPS.load(tmp_path / "state.h5")
+    found, _ = load_state(tmp_path / "state.h5")
     assert found.lattice == lattice
     assert found.lattice.kind == lattice.kind
     assert found.lattice.directed("nearest") == lattice.directed("nearest")
@@ -84,7 +84,7 @@ def test_a_saved_state_grows_into_the_start_of_a_run(tmp_path: Path) -> None:
         grown, large.flatten(grow(small.tensors(theta), large.embedding, 3, seed=4))
     )
     large.save(tmp_path / "large.h5", grown)
-    found, back = PEPS.load(tmp_path / "large.h5")
+    found, back = load_state(tmp_path / "large.h5")
     assert found.D == 3
     configs = all_configs(6)
     assert np.array_equal(
@@ -99,12 +99,12 @@ def test_a_file_is_replaced_only_when_asked(tmp_path: Path) -> None:
     peps.save(path, theta)
     with pytest.raises(StateFileError, match="exists.*overwrite=True"):
         peps.save(path, 2 * theta)
-    assert np.array_equal(PEPS.load(path)[1], theta)
+    assert np.array_equal(load_state(path)[1], theta)
     peps.save(path, 2 * theta, overwrite=True)
-    assert np.array_equal(PEPS.load(path)[1], 2 * theta)
+    assert np.array_equal(load_state(path)[1], 2 * theta)
     with pytest.raises(ValueError, match="another D or lattice"):
         peps.save(path, theta[1:], overwrite=True)
-    assert np.array_equal(PEPS.load(path)[1], 2 * theta)
+    assert np.array_equal(load_state(path)[1], 2 * theta)
     assert [file.name for file in tmp_path.iterdir()] == ["state.h5"]
 
 
@@ -112,32 +112,32 @@ def test_files_that_are_refused(tmp_path: Path) -> None:
     peps, theta = state(square(2, 2))
     path = tmp_path / "state.h5"
     with pytest.raises(StateFileError, match="no such file"):
-        PEPS.load(path)
+        load_state(path)
     path.write_bytes(b"not HDF5")
     with pytest.raises(StateFileError, match="no HDF5 file"):
-        PEPS.load(path)
+        load_state(path)
     peps.save(path, theta, overwrite=True)
     content = path.read_bytes()
     at = content.index(theta.tobytes()[:64])
     path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
     with pytest.raises(StateFileError, match="damaged"):
-        PEPS.load(path)
+        load_state(path)
     path.write_bytes(content)
     with hdf5_of(path) as file:
         file.attrs["format_version"] = FORMAT_VERSION + 1
     with pytest.raises(StateFileError, match="is newer than .* update tnvmc"):
-        PEPS.load(path)
+        load_state(path)
     with hdf5_of(path) as file:
         file.attrs["format"] = "quimb"
     with pytest.raises(StateFileError, match="another program"):
-        PEPS.load(path)
+        load_state(path)
 
 
 def test_other_states_are_refused(tmp_path: Path) -> None:
     peps, theta = state(square(2, 2))
     path = tmp_path / "state.h5"
     for old, new, complaint in (
-        ('"PEPS"', '"ProductState"', "holds a ProductState"),
+        ('"PEPS"', '"ProductState"', "of a ProductState"),
         ('"D": 2', '"D": 3', "32 parameters, but D=3"),
         ('"square"', '"square', "damaged"),
     ):
@@ -145,7 +145,7 @@ def test_other_states_are_refused(tmp_path: Path) -> None:
         with hdf5_of(path) as file:
             file.attrs["identity"] = file.attrs["identity"].replace(old, new)
         with pytest.raises(StateFileError, match=complaint):
-            PEPS.load(path)
+            load_state(path)
 
 
 def test_quimb_has_the_same_amplitudes() -> None:
@@ -174,5 +174,5 @@ def test_schemes_of_files_of_an_earlier_version() -> None:
 def test_whether_the_scheme_was_chosen_is_kept(tmp_path: Path, given: SRC | None) -> None:
     peps = PEPS(square(2, 2), 4, scheme=given)
     peps.save(tmp_path / "state.h5", peps.initial(heisenberg(peps.lattice), 0, "random"))
-    loaded = PEPS.load(tmp_path / "state.h5")[0]
+    loaded = load_state(tmp_path / "state.h5")[0]
     assert (loaded.scheme, loaded.scheme_given) == (SRC(8), given is not None)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.oracles import all_configs, dense_amplitude, dense_state
+from tnvmc import from_quimb
 from tnvmc.ansatz.peps.starts.tensors import random_positive
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.quimb import grid_from_quimb, grid_to_quimb
@@ -78,7 +79,7 @@ def test_mps_with_an_exponent_split_off():
 def test_a_state_and_its_theta_go_and_come_back(shape, dtype):
     peps = PEPS(chain(shape[1]) if shape[0] == 1 else square(*shape), 3, dtype, local_dim=3)
     theta = peps.flatten(random_state(shape, dtype, local_dim=3))
-    back, theta_back = PEPS.from_quimb(peps.to_quimb(theta))
+    back, theta_back = from_quimb(peps.to_quimb(theta))
     assert back.lattice == peps.lattice
     assert (back.dtype, back.local_dim) == (peps.dtype, 3)
     assert np.array_equal(theta_back, theta) or prod(shape) == 1  # one site has D = 1
@@ -93,7 +94,7 @@ def test_a_state_that_quimb_evolved_has_its_amplitudes():
                               compute_energy_final=False, ordering=edges)  # fmt: skip
     update.evolve(5, tau=0.1)
     state = update.get_state()
-    peps, theta = PEPS.from_quimb(state)
+    peps, theta = from_quimb(state)
     assert (peps.lattice.shape, peps.D, peps.local_dim) == ((3, 4), 3, 2)
     configs = np.random.default_rng(2).permuted(np.tile([0, 1], (4, 6)), axis=1)
     phase, log_abs = log_amplitude(peps.tensors(theta), (3, 4), configs)
@@ -105,7 +106,7 @@ def test_a_state_that_quimb_evolved_has_its_amplitudes():
 
 def test_bonds_of_unequal_size_are_filled_up():
     state = qtn.MPS_rand_state(5, 4, seed=3, dtype="complex128")  # bonds 2, 4, 4, 2
-    peps, theta = PEPS.from_quimb(state)
+    peps, theta = from_quimb(state)
     assert (peps.lattice.kind, peps.D, peps.dtype) == ("chain", 4, np.complex128)
     psi = dense_state(peps.tensors(theta), (1, 5), all_configs(5))
     assert np.allclose(psi, state.to_dense().ravel(), atol=ROUNDING)
@@ -133,4 +134,4 @@ def test_errors():
                                   lambda: qtn.PEPS3D.rand(2, 2, 2, 2), lambda: np.ones(3)])  # fmt: skip
 def test_what_is_no_state_on_a_grid_is_refused(make):
     with pytest.raises(TypeError, match="neither a PEPS nor a MatrixProductState"):
-        PEPS.from_quimb(make())
+        from_quimb(make())

@@ -23,6 +23,7 @@ from tnvmc import (
     heisenberg,
     initial_parameters,
     j1j2,
+    load_state,
     square,
 )
 from tnvmc.ansatz.checks.conformance import check_ansatz
@@ -312,7 +313,7 @@ def test_a_file_names_its_bonds(tmp_path) -> None:
     peps = ring((2, 3), 2, scheme=SRC(4))
     theta = random_theta(peps)
     peps.save(tmp_path / "state.h5", theta)
-    found, back = PEPS.load(tmp_path / "state.h5")
+    found, back = load_state(tmp_path / "state.h5")
     assert (found.bonds, found.D, found.scheme) == ("periodic", 2, SRC(4))
     assert np.array_equal(back, theta)
     operator = heisenberg(peps.lattice)

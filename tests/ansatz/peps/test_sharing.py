@@ -327,7 +327,7 @@ def test_files_keep_what_is_shared(tmp_path) -> None:
     peps = shared("square")
     theta = random_theta(peps, seed=7)
     peps.save(tmp_path / "state.h5", theta)
-    found, read = PEPS.load(tmp_path / "state.h5")
+    found, read = load_state(tmp_path / "state.h5")
     assert found.sharing == peps.sharing
     np.testing.assert_array_equal(read, theta)
     again, _ = load_state(tmp_path / "state.h5")

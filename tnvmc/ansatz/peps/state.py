@@ -13,19 +13,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
-from tnvmc.ansatz.files import lattice_in, scheme_in_file, scheme_of, write_state
+from tnvmc.ansatz.files import scheme_in_file, write_state
 from tnvmc.ansatz.peps.draws import Drawer
-from tnvmc.ansatz.peps.fermions import fermions_in
 from tnvmc.ansatz.peps.layout import open_rows
 from tnvmc.ansatz.peps.row_contraction import RowContraction
 from tnvmc.ansatz.peps.row_pass import LatestTheta
-from tnvmc.ansatz.peps.sharing import Sharing, sharing_in
+from tnvmc.ansatz.peps.sharing import Sharing
 from tnvmc.ansatz.peps.starts.initial import KINDS, KINDS_OF_SHARED, initial
 from tnvmc.ansatz.peps.symmetries import default_sharing
 from tnvmc.ansatz.protocol import Execution, check_start, chi_of
-from tnvmc.ansatz.quimb import grid_from_quimb
 from tnvmc.backend.arguments import shortly
 from tnvmc.backend.namespace import to_host
 from tnvmc.contraction.schemes import SRC, Scheme, default_chi
@@ -33,7 +29,6 @@ from tnvmc.lattice.embedding import Bonds
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.operators.fermions import Fermions
 from tnvmc.operators.term import Operator
-from tnvmc.storage.hdf5 import StateFileError, attribute, opened, parameters_in
 
 Array = Any
 
@@ -137,7 +132,7 @@ class PEPS(RowContraction):
         )
 
     def save(self, path: str | Path, theta: Array, *, overwrite: bool = False) -> None:
-        """Write the state to an HDF5 file that `load` and ansatz.init read, whole or not at all.
+        """Write an HDF5 file that `load_state` and ansatz.init read, whole or not at all.
 
         Args:
             path: of the file.
@@ -153,44 +148,6 @@ class PEPS(RowContraction):
         scheme = scheme_in_file(self.scheme) if self.scheme_given else None
         more = {} if scheme is None else {"scheme": scheme}
         write_state(path, self, to_host(theta), more, {}, overwrite)
-
-    @classmethod
-    def load(cls, path: str | Path) -> tuple[PEPS, np.ndarray]:
-        """Read a state and its theta (P,), on the host, from a file of `save` or a checkpoint.
-
-        A checkpoint says nothing of the scheme, which is the default one then; and of a lattice
-        from a list of bonds it keeps the grid alone.
-
-        Raises:
-            StateFileError: no such file; damaged; of another program, of a newer format, or of
-                another kind of state.
-        """
-        path = Path(path)
-        with opened(path) as file:
-            identity, theta = parameters_in(file)
-            if identity["ansatz"] != "PEPS":
-                raise StateFileError(f"{path}: holds a {identity['ansatz']}, not a PEPS")
-            lattice = lattice_in(identity["lattice"], file)
-            scheme = scheme_of(attribute(file, "scheme"))
-        D, local_dim, bonds = identity["D"], identity["local_dim"], identity.get("bonds", "open")
-        dtype = theta.dtype.name
-        shared = sharing_in(identity), fermions_in(identity)
-        peps = cls(lattice, D, dtype, scheme, local_dim, bonds, *shared)
-        if theta.shape != (peps.n_params,):
-            raise StateFileError(
-                f"{path}: damaged: {theta.size} parameters, but D={peps.D} on "
-                f"{peps.lattice.shape} has {peps.n_params}"
-            )
-        return peps, theta
-
-    @classmethod
-    def from_quimb(cls, network: Any) -> tuple[PEPS, np.ndarray]:
-        """Read a state and its theta (P,) from a quimb PEPS or MPS: `quimb.grid_from_quimb`."""
-        lattice, tensors = grid_from_quimb(network)
-        D = max(max(tensor.shape[1:]) for tensor in tensors)
-        dtype = np.result_type(np.float32, *tensors).name
-        peps = cls(lattice, D, dtype, local_dim=tensors[0].shape[0], sharing=None)
-        return peps, np.asarray(peps.flatten(tensors))
 
     @cached_property
     def execution(self) -> Execution:
