@@ -4,8 +4,6 @@ Compiled kernels have loops of their own with the same meaning (`backend.host.st
 `ansatz.neural.compiled_sweeps`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -61,7 +59,7 @@ class Proposals:
     moves: Targets
     uniforms: Array  #: (B, n_moves)
     power: Array | float  #: of |psi|^2 that is sampled, one number or (B,)
-    counts: MoveCounts
+    counts: "MoveCounts"
 
 
 @dataclass

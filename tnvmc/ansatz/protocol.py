@@ -8,8 +8,6 @@ Arrays flow one way through these types::
 come back.  `theta` is one flat vector everywhere: only the ansatz knows tensors or pytrees.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -43,7 +41,7 @@ class LogAmplitude:
     phase: Array  #: (B,) modulus 1, or 0 where psi vanishes; real or complex
     log_abs: Array  #: (B,) real; -inf where psi vanishes
 
-    def take(self, walkers: Array | None) -> LogAmplitude:
+    def take(self, walkers: Array | None) -> "LogAmplitude":
         """Those of the walkers at some places; of all in order for None."""
         if walkers is None:
             return self

@@ -6,8 +6,6 @@ whose result is not needed any more (`stopped_by`).  Ctrl-C and termination come
 middle of a step, never in the middle of a record (`uninterrupted`).
 """
 
-from __future__ import annotations
-
 import math
 import os
 import signal
@@ -54,7 +52,7 @@ class _Watch:
 
 _WATCH: ContextVar[_Watch | None] = ContextVar("watch", default=None)
 _STOP: ContextVar[Event | None] = ContextVar("stop", default=None)
-_TELL: ContextVar[tuple[Shares, int] | None] = ContextVar("tell", default=None)
+_TELL: "ContextVar[tuple[Shares, int] | None]" = ContextVar("tell", default=None)
 
 
 class Stopped(Exception):

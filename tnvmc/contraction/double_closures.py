@@ -6,8 +6,6 @@ about z: element b is <psi| ... R_b |psi> with R_b = prod_j factors[b, s_j].  On
 gives the norm and the sum of all its terms.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +37,7 @@ class DoubleNetwork:
         self.factors, self.chi, self.seed = factors, chi, seed
         self.n_rows, self.n_cols = len(grid), len(grid[0])
 
-    def repeated(self, n: int) -> DoubleNetwork:
+    def repeated(self, n: int) -> "DoubleNetwork":
         """The same with the rotations n times over, in the order (copy, rotation)."""
         return DoubleNetwork(self.grid, np.tile(self.factors, (n, 1)), self.chi, self.seed)
 

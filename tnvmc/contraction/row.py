@@ -10,8 +10,6 @@ the rows that are being visited::
     bottom   o---o---o---o      boundary MPS below, or nothing at the edge
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -39,7 +37,7 @@ class Environment:
     tensor: Array
     log_scale: Array  #: (B,)
 
-    def take(self, walkers: Array) -> Environment:
+    def take(self, walkers: Array) -> "Environment":
         """Select walkers by index (n,)."""
         xp = array_namespace(self.tensor)
         return Environment(

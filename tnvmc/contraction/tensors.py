@@ -3,8 +3,6 @@
 Those of NumPy lie side by side in memory, as compiled kernels read them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -73,7 +71,7 @@ class SiteTables:
     shapes: tuple[Shape, ...]  #: of each site for moving right
 
     @classmethod
-    def build(cls, rightward: Sequence[Array], leftward: Sequence[Array]) -> SiteTables:
+    def build(cls, rightward: Sequence[Array], leftward: Sequence[Array]) -> "SiteTables":
         """Put the tensors of all sites, laid out for both directions, side by side."""
         xp = array_namespace(*rightward)
         flat = [xp.reshape(tensor, (-1,)) for tensor in (*rightward, *leftward)]
@@ -101,7 +99,7 @@ class SiteTables:
         table = self.table(moving, site)
         return array_namespace(table).take(table, spins, axis=0)
 
-    def superposed(self, first: int, weights: np.ndarray) -> SiteTables:
+    def superposed(self, first: int, weights: np.ndarray) -> "SiteTables":
         """Tables of one local state, of sites from `first` on: sums with weights (n, d)."""
         xp, begins = array_namespace(self.numbers), begins_of(self.shapes)
         mixes = xp.asarray(weights, dtype=self.numbers.dtype)
@@ -163,7 +161,7 @@ class BoundaryMPS:
     tensors: Sequence[Array]
     log_scale: Array  #: (B,)
 
-    def take(self, walkers: Array | None) -> BoundaryMPS:
+    def take(self, walkers: Array | None) -> "BoundaryMPS":
         """Select walkers by index (n,), None for all; shared tensors stay shared."""
         if walkers is None:
             return self

@@ -10,8 +10,6 @@ Source: C. H. Bennett, J. Comput. Phys. 22, 245 (1976); X.-L. Meng and W. H. Won
 6, 831 (1996).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -57,7 +55,7 @@ class Side:
     info: SampleInfo
 
     @classmethod
-    def of(cls, own: Snapshot, other: LogAmplitude, info: SampleInfo) -> Side:
+    def of(cls, own: Snapshot, other: LogAmplitude, info: SampleInfo) -> "Side":
         """Compare the amplitudes that two states have at samples of one."""
         one, two = (
             (to_host(x.phase), to_host(x.log_abs).astype(float)) for x in (own.amplitude, other)

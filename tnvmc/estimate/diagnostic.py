@@ -1,7 +1,5 @@
 """One fact about the reliability of a number: a code, a status and the values it was judged by."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -31,7 +29,7 @@ class Diagnostic:
         return {"code": self.code, "status": self.status, "values": dict(self.values)}
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Diagnostic:
+    def from_dict(cls, found: Mapping[str, Any]) -> "Diagnostic":
         """Read `as_dict` back.  Raises KeyError where a key is missing."""
         return cls(str(found["code"]), found["status"], dict(found["values"]))
 

@@ -5,8 +5,6 @@ of samples go around as a broadcast and a sum.  Some columns of the matrix are k
 rows, which are dealt out: their number does not depend on the number of ranks, so nor do any bits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -151,7 +149,7 @@ Call = Callable[..., Any]
 """Calls a method of `GramOperator` on all ranks: ``call(GramOperator.times, u)``."""
 
 
-def run_on_rank_0(operator: GramOperator, task: Callable[[Call], T]) -> T | TaskError:
+def run_on_rank_0(operator: GramOperator, task: Callable[[Call], T]) -> "T | TaskError":
     """Carry out a task on rank 0, while the others are in `follow_rank_0`.
 
     An error of the task itself is given back, so that all ranks end in order.
@@ -186,7 +184,7 @@ def follow_rank_0(operator: GramOperator) -> None:
             method(operator, *arguments)
 
 
-def result_of(found: T | TaskError) -> T:
+def result_of(found: "T | TaskError") -> T:
     """Give the result of a task, or raise its error."""
     if isinstance(found, TaskError):
         raise found.error

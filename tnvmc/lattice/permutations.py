@@ -1,7 +1,5 @@
 """Symmetries and their groups, those that keep the bonds of a lattice, and its sublattices."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -40,7 +38,7 @@ class Symmetry:
         """Where the contents of each site are in g s: the inverse of `sites`."""
         return tuple(int(i) for i in np.argsort(self.sites))
 
-    def after(self, first: Symmetry) -> Key:
+    def after(self, first: "Symmetry") -> Key:
         """Key of the product: `first`, then this one."""
         return tuple(first.sites[i] for i in self.sites), self.inverts != first.inverts
 
@@ -93,7 +91,7 @@ class SymmetryGroup:
         """What the elements are called."""
         return tuple(element.name for element in self.elements)
 
-    def with_characters(self, characters: Sequence[int]) -> SymmetryGroup:
+    def with_characters(self, characters: Sequence[int]) -> "SymmetryGroup":
         """Give the same group in another representation, one character per element."""
         pairs = zip(self.elements, characters, strict=True)
         elements = tuple(replace(g, character=int(chi)) for g, chi in pairs)

@@ -1,7 +1,5 @@
 """Terms of an operator: matrices on a few sites, and their elements off the diagonal."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,7 +50,7 @@ class Term:
         root: float = len(self.matrix) ** (1 / len(self.sites))
         return round(root)
 
-    def sorted(self) -> Term:
+    def sorted(self) -> "Term":
         """Give the same term with its sites in increasing order and its matrix to match."""
         sites, matrix = in_site_order(self.sites, self.matrix)
         return self if sites == self.sites else Term(sites, matrix)

@@ -7,8 +7,6 @@ the force sinks into noise: a hypergradient (Baydin et al., ICLR 2018), relative
 the local energies, which makes it a number between -1 and 1 whatever the units.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -75,7 +73,7 @@ class Paced(Rule):
         info = {**info, "paced_rate": rate, "correlation": correlation}
         return rate * found, {**_named(after), "rate": rate, "last": found}, info
 
-    def for_shared_tensors(self, n_params: int) -> Paced:
+    def for_shared_tensors(self, n_params: int) -> "Paced":
         return replace(self, rule=self.rule.for_shared_tensors(n_params))
 
     def unsolved(self, info: Info) -> float | None:

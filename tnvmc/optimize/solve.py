@@ -5,8 +5,6 @@ A^dagger e, and its normal matrix A^dagger A the covariance of stochastic reconf
 of (A + shift) x = b, with A Hermitian and not negative, returns (x, info).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -220,7 +218,7 @@ class Cholesky:
         return self._of_factor(factorised(matrix, shift), matrix, rhs, shift)
 
     def _of_factor(
-        self, factor: Factorised, matrix: Array | Covariance, rhs: Array, shift: float
+        self, factor: "Factorised", matrix: Array | Covariance, rhs: Array, shift: float
     ) -> tuple[Array, SolveInfo]:
         xp = array_namespace(rhs)
         pivots, solve = factor

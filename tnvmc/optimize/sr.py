@@ -12,8 +12,6 @@ The two are equal for every shift.  SPRING (Goldshlager, Abrahamsen, Lin, J. Com
 directions which few samples do not see keep the value they had.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -112,7 +110,7 @@ class SR(Rule):
         matrix_free = isinstance(self.solver, ConjugateGradients)
         return bool(self.memory) and few and above_rounding and not matrix_free
 
-    def for_shared_tensors(self, n_params: int) -> SR:
+    def for_shared_tensors(self, n_params: int) -> "SR":
         """With momentum in place of an average of S that would be too large; see `Rule`."""
         if self.momentum or n_params <= self.averaged_up_to:
             return self

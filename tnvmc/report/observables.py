@@ -1,7 +1,5 @@
 """What was measured beside the energy, from observables.json: rows for the console and the page."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,7 +28,7 @@ class Observed:
     mean: float  #: NaN where it is not finite
     error: float = math.inf  #: inf where it is not known
     where: str = ""  #: of what the value is, as "at q = (π, π)"
-    extremes: tuple[Extreme, Extreme] | None = None  #: lowest and highest, with their errors
+    extremes: "tuple[Extreme, Extreme] | None" = None  #: lowest and highest, with their errors
 
     @property
     def value(self) -> str:

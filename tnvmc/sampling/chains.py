@@ -4,8 +4,6 @@ A chain of the plain |psi|^2 hardly visits configurations where psi is small, so
 those of the start; one that samples |psi|^(2 p) with p < 1 does, and weights restore |psi|^2.
 """
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Sequence
@@ -163,7 +161,7 @@ class Sampler(Samples):
             told += f"{self.n_walkers} walkers; take a multiple of n_walkers, or fewer walkers"
             warnings.warn(told, ArgumentWarning, stacklevel=level_of_caller())
 
-    def parts(self, problem: Problem, point: Point, at_once: int) -> list[Sampler]:
+    def parts(self, problem: Problem, point: Point, at_once: int) -> "list[Sampler]":
         """Samplers of whole draws; the first one burns in.
 
         With few walkers each part is a block of their chains, so there are some tens of parts.  All

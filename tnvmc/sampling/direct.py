@@ -4,8 +4,6 @@ Beside the Markov chain (`chains.py`) and the enumeration: no burn-in and no aut
 weights that tell by themselves, in the effective number of samples, how good the draws are.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, replace
 from functools import partial
@@ -119,7 +117,7 @@ class DirectSampler(Samples):
         )
         return replace(snapshot, weight=to_namespace(weight, xp)), point, info
 
-    def parts(self, problem: Problem, point: Point, at_once: int) -> list[DirectSampler]:
+    def parts(self, problem: Problem, point: Point, at_once: int) -> "list[DirectSampler]":
         """Samplers of at most `at_once` draws, but 64: each prepares and pilots anew."""
         rows = split(self.n_samples, max(_FEWEST_DRAWS, at_once))
         return [replace(self, n_samples=len(part)) for part in rows]
@@ -138,7 +136,7 @@ class Lookahead:
     variances: np.ndarray  #: (N,)
 
     @classmethod
-    def fit(cls, configs: np.ndarray, n_recent: int) -> Lookahead:
+    def fit(cls, configs: np.ndarray, n_recent: int) -> "Lookahead":
         """Fit to configurations (M, N) that were drawn without a guide."""
         sums = np.concatenate([np.zeros((len(configs), 1)), np.cumsum(configs, axis=1)], axis=1)
         coefficients, variances = [], []

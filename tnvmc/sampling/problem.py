@@ -6,8 +6,6 @@ A sampler is a frozen set of settings with one verb::
     snapshot, point, info = sampler.draw(problem, point, stream)
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -35,7 +33,7 @@ class Problem:
     @classmethod
     def of(
         cls, operator: Operator, ansatz: Ansatz, seed: int = 0, magnetisation: int | None = None
-    ) -> Problem:
+    ) -> "Problem":
         """Measure the ratios that `operator` needs, with the moves that fit it."""
         moves = moves_for(operator)
         return cls(ansatz, operator, operator.targets, moves, seed, magnetisation)

@@ -1,7 +1,5 @@
 """What several runs of one file have in common; a kind of them is one file with a `SeriesKind`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -33,7 +31,7 @@ LeftOut = tuple[tuple[str, Diagnostic], ...]
 class Series:
     """Several runs of one file, which can all be built."""
 
-    kind: SeriesKind
+    kind: "SeriesKind"
     data: Json  #: of the file, with what was set on the command line
     out: Path  #: the folder, which holds one folder for each run
     runs: Mapping[str, Settings]  #: completed, by name, in the order in which they are made
@@ -82,7 +80,7 @@ class Column:
 class SeriesTable(Shown):
     """Rows, and the runs that have none, with the reason; ``table["triplet"]`` is one row."""
 
-    kind: SeriesKind
+    kind: "SeriesKind"
     rows: tuple[Any, ...]
     left_out: LeftOut
     about: Json  #: what all rows share, as Hamiltonian, lattice and units
@@ -218,7 +216,7 @@ class SeriesKind:
         """Yield the name of a row and what is to be said of it below the table."""
         yield from ((row.name, each) for row in table.rows for each in row.diagnostics)
 
-    def picture(self, series: Series, table: SeriesTable) -> Picture:
+    def picture(self, series: Series, table: SeriesTable) -> "Picture":
         """Say what is drawn of a table that has rows."""
         raise NotImplementedError
 

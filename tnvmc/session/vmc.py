@@ -1,7 +1,5 @@
 """VMC: lowers the energy of a wave function step by step, and measures it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -110,7 +108,7 @@ class VMC:
         configs: Array | None = None,
         magnetisation: int | None = None,
         moves: Sequence[str] | Targets | None = None,
-        orthogonal_to: VMC | LowerState | Sequence[VMC | LowerState] = (),
+        orthogonal_to: "VMC | LowerState | Sequence[VMC | LowerState]" = (),
         penalty: float | None = None,
         device: str | None = None,
         comm: Any = None,

@@ -4,8 +4,6 @@ With stages, stage-1.h5 and so on hold the measured state of each; without them 
 where that is not the one of the checkpoint.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -102,7 +100,7 @@ class RunFolder:
         self.provenance = provenance  #: of what is written now
 
     @classmethod
-    def create(cls, path: Path, settings: Mapping[str, Any]) -> RunFolder:
+    def create(cls, path: Path, settings: Mapping[str, Any]) -> "RunFolder":
         """Make the folder and write config.toml; raises as `refuse_occupied`, or OSError."""
         refuse_occupied(path)
         path.mkdir(parents=True, exist_ok=True)
@@ -124,7 +122,7 @@ class RunFolder:
         next_step: int | None = None,
         checkpoint: Provenance | None = None,
         own_settings: bool = True,
-    ) -> RunFolder:
+    ) -> "RunFolder":
         """Open the folder of a run that goes on with `next_step`; later history is cut off.
 
         Without `next_step` the whole history stays.  `checkpoint` is what the checkpoint that was

@@ -1,7 +1,5 @@
 """The energy at several chi on the same configurations: what truncation does, without noise."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -40,7 +38,7 @@ _FEWEST = 512  # samples of a scan, where there are as many
 class ChiScan(Shown):
     """Energies at several chi on the same configurations, smallest chi first."""
 
-    points: tuple[ChiPoint, ...]
+    points: "tuple[ChiPoint, ...]"
     drawn_at: int  #: chi of the |psi|^2 that the configurations were drawn from
     n_samples: int
     n_sites: int
@@ -55,7 +53,7 @@ class ChiScan(Shown):
         shared = {"drawn_at": self.drawn_at, "n_samples": self.n_samples}
         return [finite_or_none(asdict(point) | shared) for point in self.points]
 
-    def with_double_layer(self, layers: Any) -> ChiScan:
+    def with_double_layer(self, layers: Any) -> "ChiScan":
         """Put a `DoubleLayerScan` beside it, where there is one, and whether the energies agree."""
         if layers is None:
             return self

@@ -1,7 +1,5 @@
 """Guard of the optimisation: limits on a step, and whether the last one is to be undone."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 
@@ -82,7 +80,7 @@ class Guard:
 
     def accepted(
         self, energy: float, error: float, variance: float, norm: float, retried: bool = False
-    ) -> Guard:
+    ) -> "Guard":
         """Add a step that stays; a learning rate that was reduced grows back a little.
 
         `retried` says that theta is the one gone back to, so the retry is not over yet.  After
@@ -99,6 +97,6 @@ class Guard:
             rollbacks=before.rollbacks if retried else 0,
         )
 
-    def rejected(self) -> Guard:
+    def rejected(self) -> "Guard":
         """Note a step that was undone: the next ones are smaller."""
         return replace(self, scale=self.scale * SHRINK, rollbacks=self.rollbacks + 1)

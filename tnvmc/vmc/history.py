@@ -1,7 +1,5 @@
 """The steps of an optimisation: a list of records that gives columns, a table and a picture."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, Self, SupportsIndex, overload
@@ -114,8 +112,8 @@ class History(list[StepRecord], Shown):
     @overload
     def __getitem__(self, which: SupportsIndex) -> StepRecord: ...
     @overload
-    def __getitem__(self, which: slice) -> History: ...
-    def __getitem__(self, which: SupportsIndex | slice) -> StepRecord | History:
+    def __getitem__(self, which: slice) -> "History": ...
+    def __getitem__(self, which: SupportsIndex | slice) -> "StepRecord | History":
         if isinstance(which, slice):
             return History(super().__getitem__(which), self.n_sites, self.units, self.labels)
         return super().__getitem__(which)

@@ -7,8 +7,6 @@ other walker.  Several sweeps go into one call, and blocks of walkers, whose siz
 number and on the network, run side by side.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Sequence
 from copy import copy, deepcopy
@@ -212,7 +210,7 @@ class CompiledSweeps(PlainSweep):
     """`sweep`, `tempered_sweep` and `walk` of a `FlaxAnsatz`; see `sweeps`."""
 
     @cached_property
-    def coarser(self: Any) -> SinglePrecision | None:
+    def coarser(self: Any) -> "SinglePrecision | None":
         """In single precision, in two thirds of the time; None for a module of the user's own."""
         return None if self.rebuild() is None else SinglePrecision(self)
 

@@ -11,8 +11,6 @@ traced over in the double-layer boundary of `contraction/double_layer.py`.  Trun
 conditionals approximate, but what is drawn from is known: weights |psi|^2 / q correct it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +44,7 @@ class _Column:
     expansion: Array  #: (row ket * old * row bra, new): right of this column
     shape: tuple[int, int, int]  #: d, down, right
 
-    def moved(self, dtype: np.dtype, xp: Any) -> _Column:
+    def moved(self, dtype: np.dtype, xp: Any) -> "_Column":
         """The same in a namespace, contiguous and of one dtype."""
 
         def move(array: Array) -> Array:
@@ -79,7 +77,7 @@ class Drawer:
         chi: int,
         chi_mpo: int,
         floor: float = FLOOR,
-    ) -> Drawer:
+    ) -> "Drawer":
         """Contract the double layer of tensors of the sites.
 
         Cost: see `double_boundaries`; independent of the walkers.

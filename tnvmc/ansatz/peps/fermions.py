@@ -23,8 +23,6 @@ So a site tensor is chosen by (spin, twist, P) in a row, (spin, P) in a column: 
 again, and every other line of the code is that of spins.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -184,7 +182,7 @@ class Variants:
     by_columns: bool
 
     @property
-    def of_columns(self) -> Variants:
+    def of_columns(self) -> "Variants":
         """Those of the view by columns."""
         return Variants(self.odd, True)
 

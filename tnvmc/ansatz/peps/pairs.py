@@ -16,8 +16,6 @@ by that of the unchanged configuration closed at the same row r2, so that the bo
 scales and most of the truncation error cancel.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -61,7 +59,7 @@ class Environments:
             return configs
         return variants.of_row(configs, row, self.layers.n_cols, twist)
 
-    def moved(self, sources: _Sources) -> Array | None:
+    def moved(self, sources: "_Sources") -> Array | None:
         """1 where a source has another parity of particles than its site (S,); None of spins."""
         variants, xp = self.layers.variants, array_namespace(self.configs)
         if variants is None:
@@ -138,12 +136,12 @@ class _Sources:
     def __len__(self) -> int:
         return int(self.walkers.shape[0])
 
-    def parts(self, size: int) -> list[_Sources]:
+    def parts(self, size: int) -> "list[_Sources]":
         """The same sources, at most `size` at a time."""
         pieces = [slice(k, min(k + size, len(self))) for k in range(0, len(self), size)]
         return [_Sources(*(array[piece] for array in vars(self).values())) for piece in pieces]
 
-    def at(self, site: int) -> _Sources:
+    def at(self, site: int) -> "_Sources":
         """The sources of one site."""
         xp = array_namespace(self.sites)
         places = xp.nonzero(self.sites == site)[0]

@@ -10,8 +10,6 @@ right) of a tensor are (d, left, up, right, down): a vertical bond is two sites 
 Without truncation rows and columns give the same psi(s); with it they differ as two closures do.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -118,7 +116,7 @@ class LatestTheta:
             found: T = self._made
             return found
 
-    def __reduce__(self) -> tuple[type[LatestTheta], tuple[()]]:
+    def __reduce__(self) -> "tuple[type[LatestTheta], tuple[()]]":
         return LatestTheta, ()
 
 
@@ -135,7 +133,7 @@ class RowBoundaries:
     at."""
 
     @classmethod
-    def made(cls, views: Views, configs: Array, by_columns: bool) -> RowBoundaries:
+    def made(cls, views: Views, configs: Array, by_columns: bool) -> "RowBoundaries":
         """Absorb every row at configurations (B, N) upward, for a pass that goes down.
 
         Cost: one absorption per row.

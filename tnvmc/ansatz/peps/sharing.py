@@ -10,8 +10,6 @@ g i (decision 31; on infinite lattices: Hasik, Poilblanc and Becca, SciPost Phys
   over what lies on its two sides, is a Gram matrix.  `bond_signs` tells how many of each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise, product
@@ -66,7 +64,7 @@ class Sharing:
     def __len__(self) -> int:
         return len(self.elements)
 
-    def goes_on_as(self, other: Sharing) -> bool:
+    def goes_on_as(self, other: "Sharing") -> bool:
         """Tell whether states with this are starts of the other: the same, or with an edge."""
         if self.edge is None:
             return self == other

@@ -6,8 +6,6 @@ kernels have the same interface (`compiled_strips`) and give the same numbers to
 absorbed is up to the scheme, for both of them: `Layers.absorb`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -62,7 +60,7 @@ class Layers:
         return len(self.variants.odd) if self.variants else n_tensors
 
     @classmethod
-    def build(cls, tensors: Sequence[Array], shape: tuple[int, int], scheme: Scheme) -> Layers:
+    def build(cls, tensors: Sequence[Array], shape: tuple[int, int], scheme: Scheme) -> "Layers":
         """Scale and lay out the tensors; without sketches.  Cost: copies of theta.
 
         Raises:

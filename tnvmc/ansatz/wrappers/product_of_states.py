@@ -1,7 +1,5 @@
 """Products of two states: psi(s) = psi_a(s) psi_b(s)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -144,7 +142,7 @@ class ProductOfStates(_Factors):
         """See `Abilities.kept_by`: those of both factors."""
         return tuple(g for g in self.first.kept_by if g in self.second.kept_by)
 
-    def with_scheme(self, scheme: Any) -> ProductOfStates:
+    def with_scheme(self, scheme: Any) -> "ProductOfStates":
         return ProductOfStates(self.first.with_scheme(scheme), self.second, self.sweeps)
 
     def drawer(self, theta: Array, chi: int | None = None, chi_mpo: int | None = None) -> Draw:

@@ -5,8 +5,6 @@ inversion: Liu, Huang, Gong and Gu, PRB 103, 235155 (2021); projection in genera
 Imada, PRB 69, 125110 (2004)).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -125,10 +123,10 @@ class Symmetrised(Ansatz):
         )  # fmt: skip
         self.group, self.reweight, self.strings = group, reweight, strings
 
-    def with_scheme(self, scheme: Any) -> Symmetrised:
+    def with_scheme(self, scheme: Any) -> "Symmetrised":
         return self._with(self.ansatz.with_scheme(scheme), self.strings)
 
-    def _with(self, ansatz: Ansatz, strings: Strings | None) -> Symmetrised:
+    def _with(self, ansatz: Ansatz, strings: Strings | None) -> "Symmetrised":
         return Symmetrised(ansatz, self.group, self.reweight, strings)
 
     def __repr__(self) -> str:
@@ -152,7 +150,7 @@ class Symmetrised(Ansatz):
         about = {"elements": len(elements), "group": digest}
         return {**inner, "ansatz": "Symmetrised", "of": inner["ansatz"], "symmetrised": about}
 
-    def for_operator(self, operator: Any) -> Symmetrised:
+    def for_operator(self, operator: Any) -> "Symmetrised":
         """Give the sum of what the inner state is for an operator, which must have the group."""
         make = "symmetry_group(hamiltonian, ...)"
         require_symmetric("Symmetrised: group", operator, self.group.elements, make, signs=True)

@@ -4,8 +4,6 @@ The name of the folder holds a hash of the sources of all kernels, of the proces
 version: installations with the same sources share what one of them compiled, others never load it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os
@@ -88,7 +86,7 @@ class KernelLocator(caching._CacheLocator):
         self._line, self._py_file = line, py_file
 
     @classmethod
-    def from_function(cls, py_func: Any, py_file: str) -> KernelLocator | None:
+    def from_function(cls, py_func: Any, py_file: str) -> "KernelLocator | None":
         """Give the locator of a function; None where the folder cannot be written."""
         locator = cls(py_func.__code__.co_firstlineno, py_file)
         try:

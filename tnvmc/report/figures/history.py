@@ -1,7 +1,5 @@
 """Pictures of the history of a run, or of several: what each step reported, against the step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -75,7 +73,7 @@ class History:
         return y, style.reach(y, error / abs(self.exact)) if self.exact else error
 
     @staticmethod
-    def resolved(histories: Sequence[History]) -> float | None:
+    def resolved(histories: "Sequence[History]") -> float | None:
         """Give a fifth of the smallest distance that is told from 0; what lies below crosses 0."""
         seen = [
             max(each.distance(each.measured[0]), each.measured[1] / abs(each.exact))

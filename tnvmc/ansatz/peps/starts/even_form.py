@@ -9,8 +9,6 @@ leg, beside that of the first site (`peps.fermions`); the gate has the order of 
 two sites.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -38,7 +36,7 @@ class EvenVidalPEPS(VidalPEPS):
     @classmethod
     def product_with_noise(
         cls, operator: Operator, found: Embedding, D: int, seed: int
-    ) -> EvenVidalPEPS:
+    ) -> "EvenVidalPEPS":
         """A product of `occupied` sites, with noise."""
         assert operator.fermions is not None
         odd, vectors = np.array(operator.fermions.odd), occupied(operator)
@@ -63,7 +61,7 @@ class EvenVidalPEPS(VidalPEPS):
         is_complex: bool,
         odd: tuple[int, ...],
         charge: int | None = None,
-    ) -> EvenVidalPEPS:
+    ) -> "EvenVidalPEPS":
         """`from_peps` of the even entries; `charge` is the parity of the number of particles.
 
         Without it, the one of which the first tensor has more.

@@ -1,7 +1,5 @@
 """A Hamiltonian sorted into the gates of an imaginary-time evolution."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -39,7 +37,7 @@ class GatePlan:
         """Tell whether every term is on one site or on two neighbours of the grid."""
         return not self.far and all(len(batch.legs) == 1 for batch in self.pairs)
 
-    def with_coupling_of(self, component: Array, factor: float) -> GatePlan:
+    def with_coupling_of(self, component: Array, factor: float) -> "GatePlan":
         """Multiply the part of each pair term along a product of one Hermitian matrix (d, d)."""
         both = np.kron(component, component)
         pairs = []

@@ -12,8 +12,6 @@ bonds, bring a PEPS into the form that imaginary time in small steps would keep:
 Su, Phys. Rev. B 86, 134429 (2012).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -57,7 +55,7 @@ class VidalPEPS:
         return states
 
     @classmethod
-    def product(cls, found: Embedding, vectors: Array, D: int, is_complex: bool) -> VidalPEPS:
+    def product(cls, found: Embedding, vectors: Array, D: int, is_complex: bool) -> "VidalPEPS":
         """Make the product of one vector (d,) per site; of bonds of size D one state is used."""
         n_rows, n_cols = found.shape
         n_places, d = n_rows * n_cols, vectors.shape[1]
@@ -77,7 +75,7 @@ class VidalPEPS:
     @classmethod
     def from_peps(
         cls, tensors: Sequence[Array], found: Embedding, D: int, is_complex: bool
-    ) -> VidalPEPS:
+    ) -> "VidalPEPS":
         """Pad tensors (d, up, left, down, right) of the sites, with even weights on the bonds.
 
         Raises:
