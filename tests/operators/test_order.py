@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from tests.oracles import dense_hamiltonian, embed
-from tnvmc import ORDERS, order_parameter
 from tnvmc import lattice as lattices
+from tnvmc import order_parameter
 from tnvmc.lattice import Lattice, chain, honeycomb, kagome, square, triangular
 from tnvmc.operators.fermions import HUBBARD, SPINLESS
-from tnvmc.operators.order import OF_PAIRS, order_parts
+from tnvmc.operators.order import OF_PAIRS, ORDERS, order_parts
 from tnvmc.operators.spin import spin_matrices
 
 ROUNDING = 1e-12

@@ -120,7 +120,8 @@ def test_atoms_have_their_own() -> None:
     "wrong, kind, word",
     [
         ({"vmc": OPERATOR}, TypeError, "VMC"),
-        ({"operators": ["Sz"]}, TypeError, "Operator"),
+        ({"operators": [1.0]}, TypeError, "Operator"),
+        ({"operators": ["Sz"]}, ValueError, "neel"),
         ({"operators": [PAIR, PAIR]}, ValueError, "pair"),
         ({"operators": heisenberg(square(2, 2))}, ValueError, "2 x 2"),
         ({"n_samples": 0}, ValueError, "n_samples"),
