@@ -293,7 +293,8 @@ def test_every_class_and_function_is_looked_at() -> None:
         "Exact", "FolderError", "GenericAnsatz", "Lattice", "LoadedRun",
         "LogAmplitude", "Observables", "UnreliableWarning", "__version__", "commutator",
         "from_quimb", "initial_parameters", "known_energy", "load_run", "load_state", "plot", "run_file",
-        "energy_gap", "series_file", "HUBBARD", "SPINLESS", "T_J", "hubbard", "tj", "tv",
+        "energy_gap", "series_file", "LanczosStep", "TimeEvolution", "lanczos_step", "order_parameter",
+        "overlap", "product_parameters", "renyi2", "HUBBARD", "SPINLESS", "T_J", "hubbard", "tj", "tv",
             "as_log_amplitude", "check_ansatz", "checkerboard", "fit_line", "moves_for", "symmetry_group", "SymmetryGroup",
     }  # fmt: skip
     tables = inspect.getsource(inspect.getmodule(refused) or refused).split("def called", 1)[0]

@@ -83,3 +83,16 @@ def test_what_does_not_go_with_time_is_refused(more: dict, key: str) -> None:
     with pytest.raises(ConfigError) as found:
         validate({**section, **more})
     assert key in [each.key for each in found.value.problems]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["time.product=Sz"],  # psi = 0 for all configurations but one
+        ["hamiltonian.model=xxz", "hamiltonian.Jz=0.3"],  # which conserves what Sx mixes
+    ],
+)
+def test_products_that_chains_do_not_show_are_refused(tmp_path: Path, changes: list[str]) -> None:
+    settings = SETTINGS.replace("h = 2.0\n", "") if len(changes) > 1 else SETTINGS
+    with pytest.raises(ValueError, match="time.product"):
+        made_run(tmp_path / "run", settings, *changes)

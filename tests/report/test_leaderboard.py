@@ -54,6 +54,17 @@ def test_what_the_leaderboard_lacks_has_none(section: str, values: dict[str, Any
         leaderboard_row(changed(section, **values))
 
 
+def test_other_levels_and_times_have_none() -> None:
+    run = read_run(RECORDS / "triangular_12x12")
+    result: Any = run.result
+    with pytest.raises(ReportError, match="no row"):
+        leaderboard_row(replace(run, result={**result, "magnetisation": 2}))
+    with pytest.raises(ReportError, match="no row"):
+        leaderboard_row(replace(run, config={**run.config, "orthogonal": [{"run": "x"}]}))
+    with pytest.raises(ReportError, match="no row"):
+        leaderboard_row(changed("optimizer", kind="time"))
+
+
 def test_units_and_names_are_theirs() -> None:
     row = leaderboard_row(changed("hamiltonian", model="tfim", J=2.0, h=6.0))
     assert row["instance"] == "TFIsing/triangular_144_O_3"

@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 
 from tests.oracles import all_configs, dense_hamiltonian
-from tnvmc import PEPS, VMC, Enumerate, Sampler, TimeEvolution, product_parameters, square, tfim
+from tnvmc import (
+    PEPS,
+    VMC,
+    Enumerate,
+    Sampler,
+    TimeEvolution,
+    product_parameters,
+    square,
+    tfim,
+    xxz,
+)
 from tnvmc.jacobian.dense import DenseJacobian
 
 SITES, H = 4, 2.0
@@ -108,3 +118,15 @@ def test_a_product_start_is_of_a_peps() -> None:
     with pytest.raises(ValueError, match="PEPS"):
         product_parameters(object(), [1, 1])
     assert product_parameters(psi, [1, 1]).dtype == np.float64
+    with pytest.raises(ValueError, match="psi = 0"):
+        product_parameters(psi, [1, 0])
+
+
+def test_observables_are_of_the_sector_of_the_samples() -> None:
+    operator = xxz(square(2, 2), Jz=0.3)
+    psi = PEPS(operator.lattice, D=2, dtype="complex128", sharing=None)
+    rule = TimeEvolution(step=0.1, observables=["Sx", "Sz"])
+    vmc = VMC(operator, psi, Enumerate(), rule, theta=product_parameters(psi, [1, 1]))
+    record = vmc.step()
+    assert record.optimizer["Sx"] == 0
+    assert abs(record.optimizer["Sz"]) < 1e-12

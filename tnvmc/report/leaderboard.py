@@ -29,6 +29,10 @@ def leaderboard_row(run: Run) -> dict[str, Any]:
         if found.status in ("warning", "error"):
             raise ReportError(f"{where}: no row ({found.code}): {sentence(found)}")
     config, couplings = run.config, dict(run.config["hamiltonian"])
+    sector, odd = abs(result.get("magnetisation") or 0), result["n_sites"] % 2
+    if sector > odd or config.get("orthogonal") or config["optimizer"].get("kind") == "time":
+        told = "a row is of the ground state, not of another level or of a time"
+        raise ReportError(f"{where}: no row (2 Sz = {sector}): {told}")
     name, key, pauli, parameter = _MODELS.get(couplings["model"], ("", "", 0.0, None))
     used: list[Any] = [couplings.get(each) for each in (key, parameter) if each]
     if not name or any(np.ndim(each) for each in used) or not used[0] > 0:
@@ -46,7 +50,7 @@ def leaderboard_row(run: Run) -> dict[str, Any]:
         "energy": unit * result["energy"], "units": "Pauli, total",
         "sigma": unit * result["energy_error"],
         "sigma_method": "none: every configuration" if sampled == "enumerate" else
-        "autocorrelation of the chains" if sampled == "metropolis" else "independent draws",
+        "scatter of the means of the chains" if sampled == "metropolis" else "independent draws",
         "variance": unit**2 * result["variance"],
         "bound": "variational", "dof": result["n_sites"], "e_inf": 0,
         "method": f"{config['ansatz']['kind']}, VMC, tnvmc {result['version']}",

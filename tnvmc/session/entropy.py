@@ -134,7 +134,8 @@ def _exchanged(
     exchanged = np.where(mask, t, s), np.where(mask, s, t)
     for configs in exchanged:
         found = one.amplitudes(configs)
-        phase, log_abs = phase * to_host(found.phase), log_abs + to_host(found.log_abs)
+        with np.errstate(invalid="ignore"):  # psi = 0 there or here: the phase says so
+            phase, log_abs = phase * to_host(found.phase), log_abs + to_host(found.log_abs)
     if strings is not None:
         phase = phase * np.prod([_signs(strings, mask, x) for x in (s, t, *exchanged)], axis=0)
     gap = np.where(phase == 0, 0.0, log_abs).clip(-300, 300)

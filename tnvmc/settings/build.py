@@ -107,6 +107,11 @@ def _product(name: str, operator: Operator, ansatz: Ansatz, seed: int) -> Array:
     matrices |= {f"-{key}": -matrix for key, matrix in matrices.items()}
     with errors_of("time.product"):
         one_of("time", "product", name, tuple(matrices))
+        if operator.conserves_magnetisation:
+            raise ValueError(
+                f"{operator.name} conserves the total Sz, which a product along {name} does not "
+                "have; begin with the state of another run, as ansatz.init"
+            )
         return product_parameters(ansatz, np.linalg.eigh(matrices[name])[1][:, -1], seed)
 
 

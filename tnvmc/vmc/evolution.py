@@ -14,7 +14,7 @@ from tnvmc.ansatz.protocol import chi_of
 from tnvmc.backend import progress
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.process import one_blas_thread, using_threads
-from tnvmc.estimate.observables import local_energy
+from tnvmc.estimate.observables import at_fixed_magnetisation, energy_terms
 from tnvmc.estimate.statistics import estimate_samples
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.rule import Info
@@ -141,11 +141,14 @@ def _means(method: Method, seen: Observation) -> Info:
     kind: Any = {"local_dim": hamiltonian.local_dim, "fermions": hamiltonian.fermions}
     for name in rule.observables:
         products = [(name, "all", 1.0 / hamiltonian.n_sites)]
-        operator = Operator.from_products(hamiltonian.lattice, products, **kind)
+        terms = energy_terms(Operator.from_products(hamiltonian.lattice, products, **kind))
+        if hamiltonian.conserves_magnetisation:  # of the sector, where Sx is 0
+            terms = at_fixed_magnetisation(terms, hamiltonian)
         snapshot = measure_configs(
-            method.problem.ansatz, seen.point.theta, seen.snapshot.configs, operator.targets,
+            method.problem.ansatz, seen.point.theta, seen.snapshot.configs, terms.targets,
             threads=threads,
         )  # fmt: skip
-        mean = estimate_samples(local_energy(operator, snapshot), seen.snapshot.weight, seen.info)
+        values = array_namespace(seen.local).sum(terms.values(snapshot, terms.targets), axis=1)
+        mean = estimate_samples(values, seen.snapshot.weight, seen.info)
         found |= {name: float(mean.mean), f"{name}_error": float(mean.error)}
     return found

@@ -97,8 +97,15 @@ def product_parameters(ansatz: Any, vector: Any, seed: int = 0) -> np.ndarray:
     Random numbers in the tensors of one sublattice (`OPENING`) open the bonds: zeros of the other
     keep them out of psi, but not out of its derivatives, so that time evolution can leave at once.
 
-    Raises ValueError for a state that is no PEPS of spins with a tensor for each site.
+    Raises ValueError for a state that is no PEPS of spins with a tensor for each site; for a vector
+    with zeros, where psi = 0 exactly: no sample shows what H makes there.
     """
+    size = np.abs(np.asarray(vector))
+    if size.min() <= 1e-9 * size.max():
+        raise ValueError(
+            f"product_parameters: the vector {np.asarray(vector).tolist()} makes psi = 0 for most "
+            "configurations, which samples never show; take another axis, or 1e-2 in place of 0"
+        )
     if getattr(ansatz, "shared", ansatz) is not None or ansatz.fermions:
         kind = "a PEPS of spins with a tensor for each site (sharing = None)"
         raise ValueError(f"product_parameters: makes {kind}, got {ansatz!r}")
