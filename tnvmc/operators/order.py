@@ -7,8 +7,8 @@ c: row and column), and several wave vectors q are summed over.
 neel: (-1)^sublattice S_i, on grids q = (pi, pi).
 stripe: S_i at (pi, 0) and (0, pi) on square grids, at the three M of a triangular lattice.
 three_sublattice: S_i at K and -K of a triangular lattice, spins at 120 degrees.
-..._z: the same of Sz alone; ferromagnetic_z: q = 0, as in Ising magnets.
-density_...: the same of n less its mean; density_checkerboard as neel.
+neel_z, stripe_z, three_sublattice_z: of Sz alone; ferromagnetic_z: q = 0, as in Ising magnets.
+density_checkerboard, density_stripe, density_three_sublattice: the same of n less its mean.
 dimer_columnar: S.S of bonds along x with (-1)^c, and of those along y with (-1)^r.
 dimer_staggered: S.S of bonds along x, and of those along y, with (-1)^(r + c).
 plaquette: (P + P^-1) / 2, where P moves four spins around a square, with (-1)^(r + c), which
