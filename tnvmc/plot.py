@@ -131,7 +131,7 @@ def entropy(found: Any, ax: Axes = None) -> Axes:
     def draw(axes: Axes) -> None:
         x, y, error = zip(*((len(e.sites), e.entropy, e.error) for e in found), strict=True)
         axes.errorbar(x, y, error, marker="o", ms=4, lw=1.0, capsize=3)
-        axes.set(xlabel="sites in the block", ylabel="Rényi-2 entropy $S_2$")
+        axes.set(xticks=x, xlabel="sites in the block", ylabel="Rényi-2 entropy $S_2$")
 
     return _into(ax, draw)
 

@@ -188,6 +188,7 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     return Measured(measurement, point, seen, problem, moved, state.step, is_level)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # energies that are no numbers do not drift
 def forgotten(first: Observation, sampler: Samples) -> tuple[Observation, int]:
     """Go on with chains whose energies still drift, `_TIMES` at most; also, how often.
 
