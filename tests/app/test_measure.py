@@ -366,6 +366,7 @@ def test_bad_input(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean" in complaint(capsys, "run", "--set", "measure.n_sample=3")
     for other in ("ansatz.D=3", "lattice.shape=[3, 3]", "sampler.n_walkers=8"):
         assert "changes of [measure]" in complaint(capsys, "run", "--set", other)
+    assert "--n-samples" in complaint(capsys, "run", "--set", "measure.error=1e-4")
     image = (folder / "checkpoint.h5").read_bytes()
     (folder / "checkpoint.h5").write_bytes(image[: len(image) // 2])
     assert "damaged" in complaint(capsys, "run")

@@ -187,6 +187,9 @@ def _settings(path: Path, asked: Asked) -> Settings:
     if not (path / CHECKPOINT).is_file():
         raise FolderError(f"{path}: holds no state to measure ({CHECKPOINT} is missing)")
     check_overrides(path, asked.overrides)
+    if any(each.split("=")[0].strip() == "measure.error" for each in asked.overrides):
+        told = "measure.error is of the energy at the end of a run; take --n-samples here"
+        raise FolderError(f"{path}: {told}")
     return load_in_place(path, asked.overrides)
 
 

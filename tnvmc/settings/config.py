@@ -112,7 +112,8 @@ class MeasureSettings(Section):
     made by default."""
     error: PositiveNumber | None = None
     """Standard error of the energy per site: `n_samples` tell how many samples it takes, and so
-    many new ones are drawn, up to 262144. If they are too few, the run says what it would cost."""
+    many new ones are drawn, up to 262144. If they are too few, the run says what it would cost.
+    At the end of a run alone: `tnvmc measure` and `converge` draw `n_samples`."""
     n_burn: NonNegative | None = None
     """Sweeps before the first sample. Default: 10, or 50 if no step has been made."""
     n_thin: Positive = 1
