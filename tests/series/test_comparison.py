@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -81,6 +82,30 @@ def test_the_table_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     for words in ("[1/1] product", "1 steps for each ansatz", "with 64 samples", "s / eff. sample"):
         assert words in shown
+
+
+@pytest.mark.whole
+def test_a_state_of_several_seeds_is_their_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    only = SETTINGS[: SETTINGS.index('[[ansatz]]\nname = "drawn')]
+    Path("study.toml").write_text(only)
+    assert main(["compare", "study.toml", "--out", "out", "--set", "compare.seeds=2"]) == 0
+    assert main(["compare", "--resume", "out", "--set", "compare.seeds=3"]) == 0
+    table = strict_json(Path("out/comparison.json"))
+    assert table["seeds"] == 3 and len(table["rows"]) == 6
+    for state in table["states"]:
+        name = state["name"]
+        runs = [name, f"{name}, seed=1", f"{name}, seed=2"]
+        results = [strict_json(Path("out") / run / "result.json") for run in runs]
+        energies = [each["energy"] for each in results]
+        assert state["energy"] == pytest.approx(np.mean(energies))
+        assert state["scatter"] == pytest.approx(np.std(energies, ddof=1) / 6)  # per site
+        by_samples = np.hypot.reduce([each["energy_error"] for each in results]) / 3
+        by_seeds = np.std(energies, ddof=1) / np.sqrt(3)
+        assert state["energy_error"] == pytest.approx(max(by_samples, by_seeds))
+        exact = results[0]["exact_energy"]
+        assert state["relative_error"] == pytest.approx(state["energy"] / abs(exact) + 1)
+    capsys.readouterr()
+    assert main(["compare", "--resume", "out", "--set", "compare.seeds=1"]) == 2
 
 
 @pytest.mark.whole

@@ -51,6 +51,23 @@ def test_all_are_measured_with_the_same_samples() -> None:
         assert run.measure.n_thin == 1
 
 
+def test_each_state_has_a_run_for_each_seed() -> None:
+    compared = comparison(data(), ["compare.seeds=3", "run.seed=5"])
+    peps = [f"PEPS D=2{end}" for end in ("", ", seed=6", ", seed=7")]
+    assert list(compared.details.states["PEPS D=2"]) == peps and len(compared.runs) == 9
+    assert [compared.runs[name].run.seed for name in peps] == [5, 6, 7]
+    assert compared.runs[peps[2]].ansatz == compared.runs[peps[0]].ansatz
+    assert compared.details.budget.limits == {"steps": 4}
+
+
+def test_a_name_that_a_seed_needs_is_refused() -> None:
+    content = data()
+    content["ansatz"][1]["name"] = "product, seed=1"
+    assert len(comparison(content).runs) == 3
+    with pytest.raises(ConfigError):
+        comparison(content, ["compare.seeds=2"])
+
+
 def test_samples_do_not_grow_in_a_comparison() -> None:
     with pytest.raises(ConfigError) as found:
         comparison(data(), ["sampler.n_samples=auto"])

@@ -1,7 +1,8 @@
 """Comparisons: several ``[[ansatz]]`` of one Hamiltonian, each with the budget of ``[compare]``."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,15 @@ from tnvmc.shown import fixed, scientific, with_error
 from tnvmc.storage.run_files import Run, as_array, is_finished
 from tnvmc.trust.reference import Reference, find_reference
 
+SECONDS = ("seconds_per_step", "seconds_per_effective_sample")
+
 
 @dataclass(frozen=True)
 class Compared:
     """What all states of a comparison share."""
 
     budget: Budget
+    states: Mapping[str, Mapping[str, int]]  #: the runs of each state, with their seeds
     n_samples: int  #: every state is measured with so many
     symmetrise: tuple[str, ...]
     magnetisation: int | None  #: twice the total Sz; None where it is not conserved
@@ -45,6 +49,24 @@ class ComparedRun(base.Row):
     seconds_per_step: float | None  #: median
     seconds_per_effective_sample: float | None  #: median, of the optimisation
     seconds: float  #: of the optimisation
+    scatter: float | None = None  #: standard deviation of the energies of several seeds
+
+
+@dataclass(frozen=True, repr=False)
+class ComparisonTable(base.SeriesTable):
+    """Runs by rising energy; `states` are their means over the seeds where there are several."""
+
+    states: tuple[ComparedRun, ...] = ()
+
+    @property
+    def every_row(self) -> tuple[Any, ...]:
+        """The states where they have several runs, else the runs."""
+        return self.states or self.rows
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give the content of comparison.json."""
+        states = {"states": [row.as_dict() for row in self.states]} if self.states else {}
+        return super().as_dict() | states
 
 
 class ComparisonKind(base.SeriesKind):
@@ -77,29 +99,34 @@ class ComparisonKind(base.SeriesKind):
         spins = operator.conserves_magnetisation and operator.fermions is None
         sector = (common.sampler.magnetisation or 0) if spins else None
         n_samples = expansion.measured_samples(common, operator)
-        compared = Compared(budget, n_samples, tuple(common.measure.symmetrise), sector)
+        states = expansion.by_seed(blocks, common, budget.seeds or 1)
+        compared = Compared(budget, states, n_samples, tuple(common.measure.symmetrise), sector)
         measured = {"n_samples": n_samples, "n_thin": common.measure.n_thin}
+        of_run = {run: (blocks[name], each[run]) for name, each in states.items() for run in each}
 
         def make(name: str) -> Settings:
-            sections = expansion.sections_of(shared, blocks[name], measured)
-            sections.setdefault("run", {})["out"] = str(out / name)
+            block, seed = of_run[name]
+            sections = expansion.sections_of(shared, block, measured)
+            sections.setdefault("run", {}).update(out=str(out / name), seed=seed)
             run = complete(expansion.within(validate(sections), budget))
             expansion.check_alike(run, operator, n_samples, sector)
             return run
 
         return base.Series(
-            self, data, out, expansion.completed(self, blocks, make), operator, compared
+            self, data, out, expansion.completed(self, of_run, make), operator, compared
         )
 
     def refuse_changes(self, series: base.Series, before: Json) -> None:
         """Refuse limits that runs may have passed: they would stand among the others unmarked."""
         begun, budget = expansion.budget_of(before.get("compare")), series.details.budget
-        ((unit, now),) = budget.model_dump(exclude_none=True).items()
-        used = getattr(begun, unit)
-        if used is None or now < used:
+        ((unit, now),) = budget.limits.items()
+        used, fewer = getattr(begun, unit), (budget.seeds or 1) < (begun.seeds or 1)
+        if used is None or now < used or fewer:
+            asked = f"seeds = {budget.seeds or 1}" if fewer else f"{unit} = {now:g}"
             raise ConfigError(
-                f"compare.{unit} = {now:g}: the comparison in {series.out} was begun with {begun} "
-                "for each ansatz, which can be raised only; choose another --out"
+                f"compare.{asked}: the comparison in {series.out} was begun with {begun} for each "
+                f"ansatz and seeds = {begun.seeds or 1}, which can be raised only; choose another "
+                "--out"
             )
         super().refuse_changes(series, before)
 
@@ -161,13 +188,25 @@ class ComparisonKind(base.SeriesKind):
         shared = series.details
         content = base.about(series) | {
             "magnetisation": shared.magnetisation,
-            "budget": shared.budget.model_dump(exclude_none=True),
+            "budget": shared.budget.limits,
             "measured_samples": shared.n_samples,
             "symmetrise": list(shared.symmetrise),
             "reference": asdict(next(iter(known.values()))),
         }
-        by_energy = tuple(sorted(rows, key=lambda row: row.energy))
-        return base.SeriesTable(self, by_energy, left_out, content)
+        rows = sorted(rows, key=lambda row: row.energy)
+        means: list[ComparedRun] = []
+        if (shared.budget.seeds or 1) > 1:
+            content["seeds"] = shared.budget.seeds
+            of_state = {
+                name: [r for r in rows if r.name in runs] for name, runs in shared.states.items()
+            }
+            means = [
+                _mean(name, each, next(iter(known.values())))
+                for name, each in of_state.items()
+                if each
+            ]
+            means.sort(key=lambda row: row.energy)
+        return ComparisonTable(self, tuple(rows), left_out, content, (), tuple(means))
 
     def columns(self, table: base.SeriesTable) -> tuple[base.Column, ...]:
         method = table.about["reference"]["method"]
@@ -175,6 +214,7 @@ class ComparisonKind(base.SeriesKind):
         return (
             base.Column("ansatz", lambda row: row.name),
             base.Column("energy per site", lambda row: with_error(*row.per_site)),
+            base.Column("scatter of seeds", lambda row: _short(row.scatter), optional=True),
             base.Column(distance, lambda r: scientific(r.relative_error, r.relative_error_error)),
             base.Column("var / N", lambda row: f"{row.variance / row.n_sites:.2e}"),
             base.Column("V-score", lambda row: f"{row.v_score:.2e}"),
@@ -198,16 +238,40 @@ class ComparisonKind(base.SeriesKind):
         return (
             ("" if sector is None else f"2 Sz = {sector}; ")
             + f"{amount:g} {unit} for each ansatz; "
+            + (f"means over {about['seeds']} seeds; " if "seeds" in about else "")
             + f"measured with {about['measured_samples']} samples"
             + (f", symmetries {', '.join(about['symmetrise'])}" if about["symmetrise"] else "")
             + f"; {reference}"
         )
 
     def picture(self, series: base.Series, table: base.SeriesTable) -> base.Histories:
-        names = {row.name for row in table.rows}
-        return base.Histories(
-            [series.out / name for name in series.runs if name in names], final=True
-        )
+        """Draw each state; of several seeds the run whose energy is the median, or just above."""
+        rows = {row.name: row for row in table.rows}  # by rising energy
+        known = [[name for name in rows if name in runs] for runs in series.details.states.values()]
+        names = [names[len(names) // 2] for names in known if names]
+        return base.Histories([series.out / name for name in names], final=True)
+
+
+def _mean(name: str, rows: Sequence[ComparedRun], known: Reference) -> ComparedRun:
+    """Average the runs of a state; the error is the larger one of that by samples and by seeds.
+
+    Steps, variances, V-scores and seconds are medians.
+    """
+    n, energy = rows[0].n_sites, float(np.mean([row.energy for row in rows]))
+    scatter = float(np.std([row.energy for row in rows], ddof=1)) if len(rows) > 1 else None
+    by_samples = math.hypot(*(row.energy_error for row in rows)) / len(rows)
+    error = max(by_samples, (scatter or 0.0) / math.sqrt(len(rows)))
+    values: dict[str, Any] = {
+        key: expansion.median(as_array([getattr(row, key) for row in rows]))
+        for key in ("variance", "v_score", "steps", "seconds", *SECONDS)
+    }
+    values |= {"energy_per_site": energy / n, "energy_per_site_error": error / n}
+    values |= {"scatter": None if scatter is None else scatter / n}
+    if known.energy is not None:
+        values["relative_error"] = (energy - known.energy) / abs(known.energy)
+        values["relative_error_error"] = error / abs(known.energy)
+    values["steps"] = round(values["steps"])
+    return replace(rows[0], name=name, energy=energy, energy_error=error, diagnostics=(), **values)
 
 
 def _short(value: float | None) -> str:

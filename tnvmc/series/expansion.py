@@ -182,13 +182,25 @@ MOST_STEPS = 100_000
 
 
 def budget_of(section: Any) -> Budget:
-    """Check the content of [compare]: one number of one of the two units."""
-    known, given = Budget.model_fields, section if isinstance(section, dict) else {}
-    if len(given) != 1 or not set(given) <= set(known):
+    """Check the content of [compare]: one number of one of the two units, and `seeds`."""
+    given = section if isinstance(section, dict) else {}
+    units = set(given) - {"seeds"}
+    if len(units) != 1 or not units <= {"steps", "seconds"}:
         held = ", ".join(given) or "nothing"
-        text = f"must hold the budget of each ansatz, one of {', '.join(known)}; it holds {held}"
+        text = f"must hold the budget of each ansatz, one of steps, seconds; it holds {held}"
         raise ConfigError(conflict("[compare]", text))
     return parse(Budget, given, "compare")
+
+
+def by_seed(names: Iterable[str], common: Settings, n: int) -> dict[str, dict[str, int]]:
+    """Give the names of the runs of each state, with their seeds; the first has its own name."""
+    later = [later_seed(common, k) for k in range(n)]
+    runs = {
+        name: {name if not k else f"{name}, seed={seed}": seed for k, seed in enumerate(later)}
+        for name in names
+    }
+    named("ansatz", [name for each in runs.values() for name in each], "a name of its own")
+    return runs
 
 
 def within(settings: Settings, budget: Budget) -> Settings:

@@ -162,15 +162,23 @@ Observed = Literal[
 
 
 class Budget(Section):
-    """What each state of a comparison may use: one of the two."""
+    """What each run of a comparison may use, one of the two; and how many runs each state has."""
 
     steps: Positive | None = None
     """Steps of each state."""
     seconds: PositiveNumber | None = None
     """Seconds that the steps of each state may take."""
+    seeds: Positive | None = None
+    """Runs of each state, from the seeds `run.seed`, `run.seed` + 1 and so on, with the mean of
+    their energies in the table.  Absent: one."""
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The budget of a run by its unit."""
+        return self.model_dump(exclude_none=True, exclude={"seeds"})
 
     def __str__(self) -> str:
-        return next(f"{v:g} {k}" for k, v in self.model_dump(exclude_none=True).items())
+        return next(f"{v:g} {k}" for k, v in self.limits.items())
 
 
 class Range(Section):

@@ -91,7 +91,9 @@ def settings_text(name: str | None = None) -> str:
     if name == "compare":
         budget = [f"compare.{key}  {meaning(Budget, key)}" for key in Budget.model_fields]
         more = "Sections of each [[ansatz]] stand in its table: docs/compare.md."
-        return "\n".join(["[compare]  What each state may use: one of two.", *budget, more])
+        return "\n".join(
+            ["[compare]  What each state may use, one of two; and its runs.", *budget, more]
+        )
     section, _, key = name.rpartition(".")
     homes = [home for home in SECTIONS if key in keys(home) and section in ("", home)]
     if not homes:
