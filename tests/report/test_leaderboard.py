@@ -27,10 +27,10 @@ def test_a_record_has_a_row(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(RECORDS / "triangular_12x12"), "--row"]) == 0
     row = json.loads(capsys.readouterr().out)
     result = json.loads((RECORDS / "triangular_12x12/result.json").read_text())
-    assert row["instance"] == "Heisenberg/triangular_144_O"
+    assert row["instance_id"] == "Heisenberg/triangular_144_O"
     assert row["energy"] == 4 * result["energy"] and row["sigma"] == 4 * result["energy_error"]
-    assert row["variance"] == 16 * result["variance"]
-    assert (row["bound"], row["dof"], row["e_inf"]) == ("variational", 144, 0)
+    assert row["energy_variance"] == 16 * result["variance"]
+    assert (row["bound_type"], row["dof"], row["einf"]) == ("variational", 144, 0)
     assert row["compute"]["bond_dimension"] == 5 and row["compute"]["parameters"] == 135200
 
 
@@ -67,8 +67,15 @@ def test_other_levels_and_times_have_none() -> None:
 
 def test_units_and_names_are_theirs() -> None:
     row = leaderboard_row(changed("hamiltonian", model="tfim", J=2.0, h=6.0))
-    assert row["instance"] == "TFIsing/triangular_144_O_3"
+    assert row["instance_id"] == "TFIsing/triangular_144_O_3"
     result: Any = read_run(RECORDS / "triangular_12x12").result
-    assert row["energy"] == result["energy"] / 2 and row["variance"] == result["variance"] / 4
+    assert (
+        row["energy"] == result["energy"] / 2 and row["energy_variance"] == result["variance"] / 4
+    )
     rectangle = changed("lattice", kind="square", shape=[24, 6], boundary="periodic")
-    assert leaderboard_row(rectangle)["instance"] == "Heisenberg/rectangular-6x24_144_P"
+    assert leaderboard_row(rectangle)["instance_id"] == "Heisenberg/rectangular-6x24_144_P"
+    for shape, name in [([8, 4], "4x8_32_PO"), ([4, 8], "4x8_32_OP")]:
+        cylinder = changed("lattice", kind="square", shape=shape, boundary="cylinder")
+        cylinder = replace(cylinder, result={**cylinder.result, "n_sites": 32})
+        row = leaderboard_row(cylinder)
+        assert row["instance_id"] == f"Heisenberg/rectangular-{name}"

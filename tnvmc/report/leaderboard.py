@@ -1,4 +1,7 @@
-"""A result as a row of the public leaderboard of many-body energies (``tnvmc report --row``)."""
+"""A result as a row of the public leaderboard of many-body energies (``tnvmc report --row``).
+
+Names of fields and of instances: its files (tzerweck/quantum-many-body-leaderboard, data/).
+"""
 
 from typing import Any
 
@@ -41,30 +44,39 @@ def leaderboard_row(run: Run) -> dict[str, Any]:
     unit, sampled = pauli / used[0], config["sampler"]["kind"]
     seconds, threads = result["wall_time_s"], config["run"].get("threads")
     compute = {
-        "device": config["run"].get("device", "cpu"), "wall_clock_s": seconds,
-        "core_hours": threads and seconds * threads / 3600, "samples": result["n_samples"],
-        "bond_dimension": final_D(result), "parameters": result["n_parameters"],
+        "parameters": result["n_parameters"], "device": config["run"].get("device", "cpu"),
+        "samples": result["n_samples"], "wall_clock": f"{seconds:.0f} s",
+        "cpu_core_hours": threads and seconds * threads / 3600,
+        "bond_dimension": final_D(result), "iterations": result["steps"],
     }  # fmt: skip
+    lattice = _lattice(run)
     return {
-        "instance": f"{name}/{_lattice(run)}" + (f"_{used[1] / used[0]:g}" if parameter else ""),
+        "instance_id": f"{name}/{lattice}" + (f"_{used[1] / used[0]:g}" if parameter else ""),
         "energy": unit * result["energy"], "units": "Pauli, total",
         "sigma": unit * result["energy_error"],
         "sigma_method": "none: every configuration" if sampled == "enumerate" else
         "scatter of the means of the chains" if sampled == "metropolis" else "independent draws",
-        "variance": unit**2 * result["variance"],
-        "bound": "variational", "dof": result["n_sites"], "e_inf": 0,
-        "method": f"{config['ansatz']['kind']}, VMC, tnvmc {result['version']}",
+        "energy_variance": unit**2 * result["variance"], "dof": result["n_sites"], "einf": 0,
+        "method": f"{config['ansatz']['kind']}, VMC, tnvmc {result['version']}"
+        + ("" if result.get("magnetisation") is None else f", 2 Sz = {sector}"),
+        "bound_type": "variational", "reference": None,
         "compute": {key: each for key, each in compute.items() if each is not None},
     }  # fmt: skip
 
 
 def _lattice(run: Run) -> str:
-    """Name a lattice: square_36_O, rectangular-4x6_24_P, chain_20_O."""
+    """Name a lattice: square_36_O, rectangular-4x6_24_P, chain_20_O, rectangular-4x8_32_PO.
+
+    Of a cylinder the letters are those of the directions, the shorter one first.
+    """
     about = run.config["lattice"]
-    kind, ends = about["kind"], about.get("boundary", "open")[0].upper()
+    kind, boundary = about["kind"], about.get("boundary", "open")
     shape = np.ravel(about["shape"]).tolist()
     if kind not in ("chain", "square", "triangular", "kagome") or about.get("vacant"):
         raise ReportError(f"{run.path}: no row for the lattice {kind}")
+    ends = boundary[0].upper()
+    if boundary == "cylinder":
+        ends = "PO" if shape[1] <= shape[0] else "OP"
     if len(set(shape)) > 1:
         size = "x".join(map(str, sorted(shape)))
         kind = f"rectangular-{size}" if kind == "square" else f"{kind}-{size}"
