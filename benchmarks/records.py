@@ -1,6 +1,7 @@
 """The table of `records/`: what stands in its folders, and whether it still comes out.
 
-    python benchmarks/records.py                 writes records/README.md and records/varbench.md
+    python benchmarks/records.py                 writes the tables: records/README.md, varbench.md
+                                                 and leaderboard.json
     python benchmarks/records.py --measure       measures each state again and compares
     python benchmarks/records.py --measure NAME  one of them
 
@@ -22,6 +23,9 @@ from typing import Any
 from varbench import NotInVarBench, varbench_row
 
 from tnvmc.app.measure import Asked, measure_run
+from tnvmc.report.leaderboard import leaderboard_row
+from tnvmc.report.page import ReportError
+from tnvmc.storage.run_files import read_run
 
 RECORDS = Path(__file__).parent.parent / "records"
 
@@ -31,7 +35,8 @@ HEAD = """\
 Each folder is a run as `tnvmc archive` keeps it: settings, history, result and the state that was
 measured. `tnvmc measure records/NAME` measures it again and writes `observables.json` there;
 `benchmarks/records.py --measure` does so for all in a temporary folder and compares. The table is
-written by `benchmarks/records.py`.
+written by `benchmarks/records.py`, as are the rows for VarBench (`varbench.md`) and for the public
+leaderboard (`leaderboard.json`; a run that a check speaks against has none).
 
 Energies are totals in the units of the model. sigma is their standard error; tau, R-hat, V-score
 and closure spread are explained in [Conventions](../docs/conventions.md). E_inf, the energy at
@@ -82,7 +87,7 @@ def _number(value: float | None, form: str) -> str:
 
 
 def write_tables(found: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write README.md and varbench.md of the records."""
+    """Write README.md of the records, and their rows for the two public tables."""
     lines = [COLUMNS, ["---"] * len(COLUMNS), *(row(*each) for each in found.items())]
     table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     (RECORDS / "README.md").write_text(HEAD + table + "\n")
@@ -93,6 +98,13 @@ def write_tables(found: Mapping[str, Mapping[str, Any]]) -> None:
         except NotInVarBench as why:
             print(why, file=sys.stderr)
     (RECORDS / "varbench.md").write_text("\n\n".join(["# Rows for VarBench", *rows]) + "\n")
+    board = []
+    for name in found:
+        try:
+            board.append(leaderboard_row(read_run(RECORDS / name)))
+        except ReportError as why:
+            print(why, file=sys.stderr)
+    (RECORDS / "leaderboard.json").write_text(json.dumps(board, indent=1) + "\n")
     print(table)
 
 
