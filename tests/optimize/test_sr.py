@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.optimize.problems import Problem, log_linear, random_problem
 from tnvmc.backend.namespace import to_host
 from tnvmc.jacobian.dense import DenseJacobian
+from tnvmc.jacobian.repeated import RepeatedJacobian
 from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.optimize.rule import NonFiniteError
 from tnvmc.optimize.solve import Eigen
@@ -117,6 +118,30 @@ def test_spring(theta: str, psi: str, space: Any) -> None:
         np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
         np.testing.assert_array_equal(state["previous"], found)
         previous = found
+
+
+@pytest.mark.parametrize("psi", ["real", "complex"])
+def test_equal_samples_are_one_row_with_their_weight(psi: str) -> None:
+    problem = random_problem(5, (3, 4), psi=psi)
+    which = np.array([0, 3, 3, 1, 4, 2, 0, 3])
+    of_all = DenseJacobian(problem.dense[which])
+    once = RepeatedJacobian(problem.jacobian, which)
+    rng = np.random.default_rng(1)
+    v, u = rng.normal(size=problem.dense.shape[1]), rng.normal(size=8)
+    assert once.shape == of_all.shape
+    for found, expected in (
+        (once.apply(v), of_all.apply(v)),
+        (once.adjoint(u), of_all.adjoint(u)),
+        (once.gram(), of_all.gram()),
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-13)
+    energies, rule = problem.energy[which], SR(0.0, solver=Eigen(1e-10))
+    for weight in (None, np.arange(1.0, 6.0)[which]):
+        found, expected = (
+            rule.direction(problem.theta, each, energies, weight, rule.init(problem.theta))[0]
+            for each in (once, of_all)
+        )
+        np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
 
 
 def test_spring_without_momentum_is_sr() -> None:

@@ -23,6 +23,7 @@ from tnvmc.estimate.statistics import effective_samples, exact_estimate, weighte
 from tnvmc.lattice import chain
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.direct import DirectSampler, Lookahead, SectorGuide
+from tnvmc.sampling.workers import measure_configs
 
 UNCUT = 10**4
 EVEN = 1e-10  # relative spread of weights without truncation: rounding of a few hundred products
@@ -253,6 +254,26 @@ def test_a_state_that_can_be_drawn_from() -> None:
     snapshot, _ = draw_samples(DirectSampler(100), state, state.random(1), operator)
     assert effective_samples(snapshot.weight) == pytest.approx(100, rel=EVEN)
     assert snapshot.weight is not None and abs(snapshot.weight.sum() - 1) < NORMED
+
+
+def test_equal_exact_draws_are_measured_once() -> None:
+    class Counted(PEPS):
+        def start(self, theta: Any, configs: Any) -> Any:
+            measured.append(len(configs))
+            return super().start(theta, configs)
+
+    operator, measured = tfim(square(2, 2), h=1.0), list[int]()
+    peps = Counted(operator.lattice, 2, "float64", Exact())
+    peps.exact_draws = True
+    theta = make_theta(peps)
+    snapshot, _ = draw_samples(DirectSampler(100, threads=1), peps, theta, operator)
+    assert sum(measured) <= 16
+    every = {"targets": operator.targets, "threads": 1, "jacobian": True}
+    each = measure_configs(peps, theta, snapshot.configs, **every)
+    values = [local_energy(operator, found) for found in (snapshot, each)]
+    np.testing.assert_allclose(*values, rtol=EVEN)
+    derivatives = [found.jacobian.dense() for found in (snapshot, each) if found.jacobian]
+    np.testing.assert_allclose(*derivatives, atol=EVEN)
 
 
 def test_one_precision_down() -> None:

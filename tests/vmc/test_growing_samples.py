@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from tnvmc.ansatz.mps import PeriodicMPS
-from tnvmc.lattice import chain
+from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.lattice import chain, square
 from tnvmc.operators.models import tfim
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.direct import DirectSampler
@@ -88,6 +89,14 @@ def test_steps_draw_more_and_tell_of_it() -> None:
     assert found.values == {"before": 16, "n_samples": 32}
 
 
+@pytest.mark.usefixtures("soon")
+def test_direct_draws_grow_from_their_own_number() -> None:
+    operator = tfim(square(2, 2), h=1.0)
+    vmc = VMC(operator, PEPS(operator.lattice, 2), DirectSampler(32, threads=1), n_samples="auto")
+    numbers = drawn(vmc, 12)
+    assert (numbers[0], numbers[-1]) == (32, 64)
+
+
 def test_a_number_that_has_not_grown_changes_nothing() -> None:
     vmc, plain = growing(), study(Sampler(16, 128, threads=1))
     vmc.run(4), plain.run(4)
@@ -133,7 +142,6 @@ def test_a_checkpoint_goes_on_with_or_without_it(tmp_path: Path) -> None:
         ({"n_samples": 256}, "Sampler"),
         ({"n_samples": "auto", "learning_rate": 0.1}, "learning_rate"),
         ({"n_samples": "auto", "sampler": Enumerate()}, "Enumerate"),
-        ({"n_samples": "auto", "sampler": DirectSampler()}, "DirectSampler"),
     ],
 )
 def test_what_it_does_not_go_with(options: dict[str, Any], named: str) -> None:

@@ -19,6 +19,7 @@ from tnvmc.jacobian.centered import CenteredJacobian
 from tnvmc.jacobian.cholesky import lower_factor
 from tnvmc.jacobian.covariance import Covariance
 from tnvmc.jacobian.dense import as_base
+from tnvmc.jacobian.repeated import RepeatedJacobian
 from tnvmc.optimize.rule import NonFiniteError, SolveInfo, require_finite
 
 Array = Any
@@ -56,6 +57,9 @@ def least_squares(
         ValueError: shapes that do not belong together, weights that sum to nothing.
     """
     xp = array_namespace(local_energy)
+    if isinstance(jacobian, RepeatedJacobian):
+        local_energy, weight = jacobian.merged(local_energy, weight)
+        jacobian = jacobian.rows
     own = as_base(jacobian)
     complex_psi = _check(theta, own, local_energy, weight)
     weight = _normalised(weight, local_energy)

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.ansatz.protocol import Ansatz, Draw, Snapshot, Targets
+from tnvmc.ansatz.protocol import Draw, Snapshot
 from tnvmc.backend import progress
 from tnvmc.backend.arguments import set_whole
-from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
+from tnvmc.backend.namespace import array_namespace, distinct_rows, to_host, to_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
 from tnvmc.sampling.streams import DRAW_PASS
-from tnvmc.sampling.workers import chunks, in_chunks, join, measured, split, tables_in
+from tnvmc.sampling.workers import chunks, expanded, in_chunks, join, measure_rows, split, tables_in
 
 Array = Any
 
@@ -27,6 +27,9 @@ _WIDENING = 3.0
 """Of the variance of a look-ahead: a factor that is too narrow makes large weights (measured)."""
 
 _FEWEST_DRAWS = 64  # of a part, where there are as many
+
+_DISTINCT = 0.75
+"""Share of different configurations up to which each is measured once."""
 
 _SMALLEST_LOG = -12.0
 """Of a look-ahead, so that the sector is covered wherever the Gaussian is wrong."""
@@ -85,6 +88,7 @@ class DirectSampler(Samples):
         """
         began = time.perf_counter()
         ansatz, theta, xp = problem.ansatz, point.theta, array_namespace(point.theta)
+        n_sites = ansatz.lattice.n_sites
         if ansatz.exact_draws is None:
             raise ValueError(
                 f"direct sampling: a {type(ansatz).__name__} cannot be drawn from directly, so it "
@@ -94,20 +98,20 @@ class DirectSampler(Samples):
         spread = partial(in_chunks, ansatz=ansatz, xp=xp, workers=self.threads)
         parts = chunks(self.n_samples, ansatz, xp, self.chunk)
         guide = _sector(problem, self.magnetisation)
-        run = _Chunk(
-            draw, guide, ansatz, theta, tables_in(problem.targets, xp), jacobian,
-            (problem.seed, stream, DRAW_PASS),
-        )  # fmt: skip
+        run = _Draws(draw, guide, n_sites, theta, (problem.seed, stream, DRAW_PASS))
         if guide is not None and self.n_pilot and not ansatz.exact_draws:
             pilot = replace(run, guide=None, key=(problem.seed, stream, DRAW_PASS + 1))
             with progress.watched(None):  # short beside what it prepares
-                found = spread(pilot.drawn, split(self.n_pilot, len(parts[0])))
-            configs = np.concatenate([to_host(drawn) for drawn, _ in found])
+                found = spread(pilot, split(self.n_pilot, len(parts[0])))
+            configs = np.concatenate([to_host(drawn) for drawn, *_ in found])
             n_recent = problem.operator.lattice.shape[1]
             run = replace(run, guide=replace(guide, lookahead=Lookahead.fit(configs, n_recent)))
-        draws, log_weights, seconds = map(list, zip(*spread(run, parts), strict=True))
-        snapshot = join(draws)
-        weight, log_norm = _normalised(np.concatenate([*map(to_host, log_weights)]))
+        drawn, log_probs, seconds = map(list, zip(*spread(run, parts), strict=True))
+        configs = xp.concat(drawn)
+        snapshot = self._measured(problem, theta, configs, jacobian)
+        log_abs = to_host(snapshot.amplitude.log_abs).astype(np.float64)
+        log_prob = np.concatenate([*map(to_host, log_probs)])
+        weight, log_norm = _normalised(2.0 * log_abs - log_prob)
         info = SampleInfo(
             n_walkers=self.n_samples,
             n_draws=1,
@@ -116,6 +120,19 @@ class DirectSampler(Samples):
             draw_seconds=sum(seconds),
         )
         return replace(snapshot, weight=to_namespace(weight, xp)), point, info
+
+    def _measured(self, problem: Problem, theta: Array, configs: Array, jacobian: bool) -> Snapshot:
+        """Measure draws (M, N), each configuration once where many exact ones are equal."""
+        distinct, which = distinct_rows(configs)
+        few = distinct.shape[0] <= _DISTINCT * configs.shape[0] and problem.ansatz.exact_draws
+        if few:
+            configs = distinct
+        ansatz, xp = problem.ansatz, array_namespace(theta)
+        tables = tables_in(problem.targets, xp)
+        task = partial(measure_rows, ansatz, theta, tables, jacobian, configs)
+        parts = chunks(configs.shape[0], ansatz, xp, self.chunk)
+        snapshot = join(in_chunks(task, parts, ansatz, xp, self.threads))
+        return expanded(snapshot, which) if few else snapshot
 
     def parts(self, problem: Problem, point: Point, at_once: int) -> "list[DirectSampler]":
         """Samplers of at most `at_once` draws, but 64: each prepares and pilots anew."""
@@ -204,32 +221,21 @@ def _sector(problem: Problem, magnetisation: int | None) -> SectorGuide | None:
 
 
 @dataclass(frozen=True)
-class _Chunk:
-    """Draws and measures one chunk; picklable, for ranks."""
+class _Draws:
+    """Draws one chunk; picklable, for ranks."""
 
     draw: Draw
     guide: SectorGuide | None
-    ansatz: Ansatz
+    n_sites: int
     theta: Array
-    targets: Targets
-    jacobian: bool
     key: tuple[int, int, int]  #: seed, step, pass
 
-    def drawn(self, chunk: range) -> tuple[Array, Array]:
-        """Configurations and ln q."""
-        (seed, *stream), n_sites = self.key, self.ansatz.lattice.n_sites
-        xp = array_namespace(self.theta)
-        return self.draw(uniforms(seed, (stream[0], stream[1]), chunk, n_sites, xp=xp), self.guide)
-
-    def __call__(self, chunk: range) -> tuple[Snapshot, Array, float]:
-        """What is measured, ln of |psi|^2 / q, and the seconds that drawing took."""
+    def __call__(self, chunk: range) -> tuple[Array, Array, float]:
+        """Configurations, ln q, and the seconds that it took."""
         began = time.perf_counter()
-        configs, log_prob = self.drawn(chunk)
-        seconds = time.perf_counter() - began
-        snapshot = measured(self.ansatz, self.theta, self.targets, self.jacobian, configs)
-        xp = array_namespace(self.theta)
-        log_abs = xp.astype(snapshot.amplitude.log_abs, xp.float64)
-        return snapshot, 2.0 * log_abs - log_prob, seconds
+        (seed, *stream), xp = self.key, array_namespace(self.theta)
+        numbers = uniforms(seed, (stream[0], stream[1]), chunk, self.n_sites, xp=xp)
+        return *self.draw(numbers, self.guide), time.perf_counter() - began
 
 
 def _normalised(log_weight: np.ndarray) -> tuple[np.ndarray, float]:

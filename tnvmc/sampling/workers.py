@@ -19,6 +19,7 @@ from tnvmc.backend.namespace import array_namespace, is_gpu, to_namespace
 from tnvmc.backend.process import Place, in_use, own_chunks
 from tnvmc.jacobian.dense import concatenate
 from tnvmc.jacobian.distributed import distribute
+from tnvmc.jacobian.repeated import RepeatedJacobian
 
 Array = Any
 
@@ -138,9 +139,24 @@ def measure_configs(
     xp = array_namespace(theta, configs)
     tables = tables_in(targets, xp)
     # Not a closure: ranks are sent the task.
-    task = partial(_measure_rows, ansatz, theta, tables, jacobian, configs)
+    task = partial(measure_rows, ansatz, theta, tables, jacobian, configs)
     found = join(in_chunks(task, chunks(configs.shape[0], ansatz, xp), ansatz, xp, threads))
     return replace(found, weight=None)  # of an ansatz whose walkers sample another distribution
+
+
+def expanded(snapshot: Snapshot, which: Array) -> Snapshot:
+    """The snapshot of M samples, `which` (M,) tells whose row of this one each has."""
+    xp = array_namespace(snapshot.configs)
+    own: dict[str, Any] = {"amplitude": snapshot.amplitude.take(which)}
+    for name in ("configs", "weight", "closure_spread"):
+        if (found := getattr(snapshot, name)) is not None:
+            own[name] = xp.take(found, which, axis=0)
+    own["ratios"] = {
+        patch: xp.take(ratio, which, axis=0) for patch, ratio in snapshot.ratios.items()
+    }
+    if snapshot.jacobian is not None:
+        own["jacobian"] = RepeatedJacobian(snapshot.jacobian, which)
+    return replace(snapshot, **own)
 
 
 def measured(
@@ -151,7 +167,7 @@ def measured(
     return ansatz.measure(theta, walkers, targets, jacobian=jacobian)[1]
 
 
-def _measure_rows(
+def measure_rows(
     ansatz: Ansatz, theta: Array, targets: Targets, jacobian: bool, configs: Array, rows: range
 ) -> Snapshot:
     return measured(ansatz, theta, targets, jacobian, configs[rows.start : rows.stop, :])

@@ -27,6 +27,7 @@ from tnvmc.sampling.configurations import (
     magnetisation_of,
     sector_of,
 )
+from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.problem import Point, Problem, Samples
 from tnvmc.sampling.workers import chunks
 from tnvmc.vmc import step
@@ -331,7 +332,7 @@ def growing_samples(
     """Give what grows where that is asked for, with "auto", and the learning rate `follows` too.
 
     Raises ValueError for a number, which is that of the sampler; a fixed rate, beside which no step
-    says what is noise; a sampler without chains.
+    says what is noise; a sampler without draws.
     """
     if n_samples is None:
         return None
@@ -340,11 +341,12 @@ def growing_samples(
         why = f"VMC: n_samples must be 'auto', got {n_samples!r}; write Sampler(n_samples=512)"
     elif not follows:
         why = "VMC: n_samples = 'auto' needs learning_rate = 'auto', and this rate is fixed"
-    elif not isinstance(sampler, Sampler):
-        kind = type(sampler).__name__
-        why = f"VMC: n_samples = 'auto' lets Markov chains make more draws, a {kind} makes none"
+    elif sampler.n_samples is None:
+        why = "VMC: n_samples = 'auto' makes more draws, and an Enumerate makes none; leave it out"
     if why:
         raise ValueError(why)
+    if isinstance(sampler, DirectSampler):
+        return GrowingSamples(sampler.n_samples)
     return GrowingSamples(first_n_samples(n_params, sampler.n_walkers))
 
 

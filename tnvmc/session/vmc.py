@@ -70,8 +70,9 @@ class VMC:
         chi: "auto": a boundary bond dimension that grows with the effect of truncation on a step,
             up to that of the ansatz (`GrowingChi`); measurements take twice as much.  By default
             so for a PEPS with D >= 5 and no `scheme`.
-        n_samples: "auto": of Markov chains, a number that grows as noise comes to dominate the
-            steps (`GrowingSamples`), whatever that of the sampler.
+        n_samples: "auto": a number that grows as noise comes to dominate the steps
+            (`GrowingSamples`): of Markov chains whatever that of the sampler, of direct draws
+            from it on.
         seed: key of all random numbers.
         configs: (W, N) where the walkers start; drawn when absent.
         magnetisation: twice the total Sz of the sector, where the operator conserves it; by default

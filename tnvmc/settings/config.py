@@ -84,8 +84,8 @@ class SamplerSettings(Section):
     """Number of Markov chains."""
     n_samples: SamplesPerStep = DEFAULT_SAMPLES
     """Samples per step: each walker is measured n_samples / n_walkers times, rounded up. "auto"
-    begins with few and doubles them, up to 4096, as noise comes to dominate the steps; with
-    `metropolis` and `learning_rate = "auto"` only."""
+    begins with few (`direct`: 512) and doubles them, up to 4096, as noise comes to dominate the
+    steps; with `learning_rate = "auto"` only."""
     n_burn: NonNegative = 1
     """Sweeps before the first sample of a step; chains go on from step to step, so one does. A
     sweep proposes every move once."""

@@ -24,7 +24,7 @@ Rule = tuple[Any, ...]
 
 FOLLOWS = "goes with a number as learning_rate only: 'auto' follows the steps"
 GROWS = "follows the steps, and this rate is fixed; leave out the rate, or give a number of samples"
-GROWS_IN_CHAINS = "lets Markov chains make more draws; take 'metropolis', or give a number"
+GROWS_IN_DRAWS = "makes more draws, and 'enumerate' makes none; take another kind, or a number"
 CHAINS_ONLY = "goes with sampler.kind = 'metropolis' only"
 NO_TRANSLATIONS = "goes with lattice.boundary = 'cylinder' or 'periodic': open, there are none"
 UNWEIGHTED = "goes with ansatz.sweeps = 'both' only, as chains of the first state have weights"
@@ -60,7 +60,7 @@ def _of_samplers(settings: Settings) -> Iterator[Rule]:
     powered = sampler.power not in (1, None, "auto")
     yield powered and not chains, "sampler.power", CHAINS_ONLY, sampler.power
     if sampler.n_samples == "auto":
-        yield not chains, "sampler.n_samples", GROWS_IN_CHAINS, "auto"
+        yield kind == "enumerate", "sampler.n_samples", GROWS_IN_DRAWS, "auto"
         fixed = not settings.stage and not _follows(settings)
         yield fixed, "sampler.n_samples", GROWS, "auto"
 
@@ -192,8 +192,8 @@ def _of_stage(
     yield from _of_sizes(settings, f"{where}.D", stage.D, before)
     grows = (stage.n_samples or settings.sampler.n_samples) == "auto"
     yield grows and not _follows(settings, stage), f"{where}.n_samples", GROWS, "auto"
-    direct = stage.n_samples == "auto" and settings.sampler_kind != "metropolis"
-    yield direct, f"{where}.n_samples", GROWS_IN_CHAINS, "auto"
+    counted = stage.n_samples == "auto" and settings.sampler_kind == "enumerate"
+    yield counted, f"{where}.n_samples", GROWS_IN_DRAWS, "auto"
     shifted = stage.diag_shift is not None and optimizer.kind != "sr"
     yield shifted, f"{where}.diag_shift", "goes with optimizer.kind = 'sr' only"
     D = stage.D or settings.ansatz.D

@@ -21,7 +21,6 @@ from tnvmc.operators.properties import energy_bound, off_diagonal_bound
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.pace import Paced
 from tnvmc.optimize.rule import Rule
-from tnvmc.sampling.chains import Sampler
 from tnvmc.vmc.core import Controller, Method
 from tnvmc.vmc.observation import Observation
 
@@ -60,10 +59,11 @@ class GrowingSamples:
     against: float = 0.0  #: largest fall of the sum of correlations since the number last changed
 
     def applied(self, method: Method) -> Method:
-        """The same chains with the present number of samples; another sampler as it is."""
-        if not isinstance(method.sampler, Sampler):
+        """The same sampler with the present number of samples; an enumeration as it is."""
+        sampler: Any = method.sampler
+        if sampler.n_samples is None:
             return method
-        return replace(method, sampler=replace(method.sampler, n_samples=self.n_samples))
+        return replace(method, sampler=replace(sampler, n_samples=self.n_samples))
 
     def after(self, seen: Observation | None, info: Info | None) -> GrowingSamples:
         """Add a correlation, and double the samples where the sum is large enough."""

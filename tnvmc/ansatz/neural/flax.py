@@ -39,7 +39,7 @@ from tnvmc.ansatz.neural.functional import (
 from tnvmc.ansatz.neural.symmetry_average import Orbits, SymmetryAverage
 from tnvmc.ansatz.protocol import Draw, Execution, LogAmplitude
 from tnvmc.backend.arguments import whole
-from tnvmc.backend.namespace import array_namespace, is_cupy
+from tnvmc.backend.namespace import array_namespace, distinct_rows, is_cupy
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
 from tnvmc.lattice.permutations import SymmetryGroup
 from tnvmc.operators.symmetry import require_symmetric
@@ -227,10 +227,15 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
         return self.orbits.classes(configs, operator)
 
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
-        """psi(s) for configurations (B, N); one evaluation for each orbit of a small lattice."""
+        """psi(s) for configurations (B, N); one evaluation for each orbit of a small lattice.
+
+        What can be drawn directly gives many equal configurations: each is evaluated once.
+        """
         if not self._by_orbit(configs):
-            phase, log_abs = self._amplitudes(theta, configs)
-            return LogAmplitude(phase, log_abs)
+            if not self.exact_draws:
+                return LogAmplitude(*self._amplitudes(theta, configs))
+            distinct, which = distinct_rows(configs)
+            return LogAmplitude(*self._amplitudes(theta, distinct)).take(which)
         members, which, signs = self.orbits.representatives(configs)
         phase, log_abs = self._amplitudes(theta, members)
         return LogAmplitude(phase[which] * signs, log_abs[which])
