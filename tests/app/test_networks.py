@@ -150,6 +150,17 @@ def test_another_architecture_is_refused_also_with_as_many_parameters(tmp_path: 
 
 
 @pytest.mark.whole
+def test_a_file_of_a_network_that_had_other_parameters_is_refused(tmp_path: Path) -> None:
+    """As of a version whose network of the same keywords had fewer."""
+    wanted, smaller = built("rbm"), built("rbm", "ansatz.alpha=0.5")
+    smaller.architecture, path = wanted.architecture, tmp_path / "c.h5"
+    _vmc(smaller).save(path)
+    operator = heisenberg(chain(4, "periodic"))
+    with pytest.raises(StateFileError, match=f"{smaller.n_params} .* {wanted.n_params}"):
+        initial_parameters(wanted, operator, 0, str(path))
+
+
+@pytest.mark.whole
 def test_fine_tuning_with_frozen_groups(tmp_path: Path) -> None:
     """Parameters of another coupling; only the group that is not frozen moves."""
     keys = ["ansatz.alpha=0.5", "ansatz.dtype=float64"]

@@ -173,9 +173,13 @@ def _of_same_size(ansatz: Ansatz, described: Described, theta: Array) -> Array:
         raise ValueError(f"it holds a network of another architecture: {', '.join(differing)}")
     _check_real(ansatz, theta)
     if not _same_size(ansatz, described):
+        D, n_params = described.get("D"), described["n_parameters"]
         raise ValueError(
-            f"it has D = {described['D']}, which cannot be turned into D = {about.get('D')}; only "
-            "a PEPS or an open MPS is grown or cut"
+            f"it has D = {D}, which cannot be turned into D = {about.get('D')}; only a PEPS or an "
+            "open MPS is grown or cut"
+            if D
+            else f"it has {n_params} parameters, this state {ansatz.n_params}: was it written by "
+            "another version of tnvmc? Start anew"
         )
     return theta if ansatz.dtype is None else theta.astype(np.dtype(ansatz.dtype))
 

@@ -96,8 +96,13 @@ def _log_psi(vit: ViT, config: np.ndarray, patches: list[list[int]], grid: Any, 
         normed = np.array([_norm(block.feed_norm, row) for row in x])
         x = x + _linear(block.narrow, _gelu(_linear(block.widen, normed)))
     z = _norm(vit.norm, x.sum(axis=0))
-    imaginary = 0 if vit.head.phase is None else _linear(vit.head.phase, z)
-    return np.log(np.cosh(_linear(vit.head.modulus, z) + 1j * imaginary)).sum()
+    imaginary = 0 if vit.head.phase is None else _head(vit.head.phase, z)
+    return np.log(np.cosh(_head(vit.head.modulus, z) + 1j * imaginary)).sum()
+
+
+def _head(part: Any, z: np.ndarray) -> np.ndarray:
+    dense, norm = part.layers
+    return _norm(norm, _linear(dense, z))
 
 
 @pytest.mark.whole
@@ -125,6 +130,32 @@ def test_translations_by_patches_leave_psi_alone(attention: str) -> None:
     assert np.abs(periodic(by_site) - before).min() > 1e-3
     opened = _vit(square(4, 6), attention=attention)
     assert np.abs(opened(by_patch) - opened(configs)).min() > 1e-3
+
+
+PUBLISHED = [
+    (6, "factored", 154_980), (6, "t5", 184_260), (6, "decoupled", 184_260),
+    (10, "factored", 155_620), (10, "t5", 184_900), (10, "decoupled", 184_900),
+]  # fmt: skip
+"""Numbers of parameters in table 1 of arXiv:2405.18874: 10 heads, width 60, 4 layers."""
+
+
+@pytest.mark.parametrize(("length", "attention", "n_params"), PUBLISHED)
+def test_as_many_parameters_as_published(length: int, attention: str, n_params: int) -> None:
+    lattice = square(length, length, "periodic")
+    sizes = {"heads": 10, "width": 60, "layers": 4, "attention": attention}
+    vit = nnx.eval_shape(lambda: ViT(lattice, rngs=nnx.Rngs(0), **sizes))
+    leaves = jax.tree.leaves(nnx.state(vit, nnx.Param))
+    assert sum(math.prod(leaf.shape) for leaf in leaves) == n_params
+
+
+@pytest.mark.whole
+@ATTENTIONS
+def test_psi_is_nearly_constant_at_the_start(attention: str) -> None:
+    """And not quite: there is something to begin with."""
+    vit = ViT(square(4, 4, "periodic"), width=12, heads=4, layers=1, rngs=nnx.Rngs(1))
+    log_psi = np.asarray(vit(_configs(64, 16)))
+    for part in (log_psi.real, log_psi.imag):
+        assert 0.02 < part.std() < 1
 
 
 def test_displacements() -> None:

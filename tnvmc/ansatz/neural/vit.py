@@ -20,9 +20,9 @@ from tnvmc.ansatz.neural.layers import (
 )
 from tnvmc.lattice.lattice import Lattice
 
-HEAD_NOISE = 0.3
-"""Weights of the output layer at the start, in units that give its arguments variance 1: ln psi
-then varies by less than 1 over configurations, and psi is nearly the same for all of them."""
+HEAD_SCALES = (0.8, 0.15)
+"""Of x and y in ln cosh (x + i y) at the start: ln psi varies by less than 1 over configurations.
+Modulus: the norm fixes the sum of x^2, so that x must be of order 1 to vary it.  Phase: as x y."""
 
 Grid = tuple[int, int]
 Wraps = tuple[bool, bool]
@@ -35,8 +35,8 @@ class ViT(nnx.Module):
     Patches are embedded by one linear map (spins as +-1; local states of local_dim > 2 as one-hot
     vectors), pass `layers` blocks of attention and feed-forward (4 width wide, GELU), each after a
     layer norm and with a skip connection, and are summed to z, which is normed.  The output is ln
-    psi = sum_a ln cosh(b_a + w_a . z) with a = 1..width and complex w, b ("complex"; stored as real
-    and imaginary parts), or real ones ("real": psi > 0).
+    psi = sum_a ln cosh(x_a + i y_a) with a = 1..width, x and y each an affine map of z that is
+    normed ("complex"), or without y ("real": psi > 0).
 
     On a periodic lattice psi is invariant under translations by whole patches; positions are known
     to the attention only.
@@ -49,8 +49,8 @@ class ViT(nnx.Module):
         ValueError: patches that do not tile the lattice; what `ViTConfig` does not know.
 
     Source: L. L. Viteritti, R. Rende, F. Becca, PRL 130, 236401 (2023); relative positions and
-    kinds of attention: R. Rende, L. L. Viteritti, arXiv:2405.18874.  The norm of z is that of the
-    authors' tutorial (NetKet, 2025), who norm the arguments of ln cosh as well.
+    kinds of attention, and as many parameters: R. Rende, L. L. Viteritti, arXiv:2405.18874.  The
+    head is that of the authors' tutorial (NetKet, 2025).
     """
 
     def __init__(
@@ -113,15 +113,18 @@ class Block(nnx.Module):
 
 
 class LogCoshHead(nnx.Module):
-    """ln psi = sum_a ln cosh(b_a + w_a . z): (B, width) -> (B,), an RBM on hidden vectors.
+    """ln psi = sum_a ln cosh(x_a + i y_a) with x, y = norm(w . z + b): (B, width) -> (B,).
 
     Source: G. Carleo, M. Troyer, Science 355, 602 (2017), with z in the place of the spins.
     """
 
     def __init__(self, width: int, output: str, *, rngs: nnx.Rngs) -> None:
-        square = partial(normal_linear, width, width, rngs, HEAD_NOISE)
-        self.modulus = square()
-        self.phase = square() if output == "complex" else None
+        def part(scale: float) -> nnx.Sequential:
+            norm = layer_norm(width, scale_init=nnx.initializers.constant(scale), rngs=rngs)
+            return nnx.Sequential(normal_linear(width, width, rngs), norm)
+
+        self.modulus = part(HEAD_SCALES[0])
+        self.phase = part(HEAD_SCALES[1]) if output == "complex" else None
 
     def __call__(self, z: jax.Array) -> jax.Array:
         real = self.modulus(z)
@@ -154,9 +157,9 @@ class RelativeAttention(nnx.Module):
         self.index = tuple(map(tuple, index.tolist()))
         square = partial(linear, config.width, config.width, rngs=rngs)
         if self.attention != "factored":
-            self.query = square(use_bias=False)
-            self.key = square(use_bias=False)
-        self.value = square(use_bias=False)
+            self.query = square()
+            self.key = square()
+        self.value = square()
         self.mix = square()
         noise = (1.0 if self.attention == "factored" else 0.1) / (grid[0] * grid[1]) ** 0.5
         self.position = nnx.Param(
