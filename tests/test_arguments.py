@@ -159,6 +159,7 @@ INFINITE = (
 
 NAMES: list[tuple[Callable[..., Any], str, Any]] = [
     (Enumerate, "by_orbit", "yes"),
+    (DirectSampler, "by_orbit", "yes"),
     (SR, "space", "sample"),
     (SR, "solver", "cholesky"),
     (partial(SRC, 4), "sketch", "enviroment"),

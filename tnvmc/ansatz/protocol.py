@@ -255,12 +255,12 @@ class Abilities:
         """Sort configurations into orbits of its symmetries.
 
         Args:
-            configs: (B, N), whole orbits.
+            configs: (B, N), on the host.
             operator: the Hamiltonian.
 
         Returns:
-            One member of each orbit (K, N) and the sizes (K,); None if that saves nothing or the
-            operator lacks a symmetry.
+            One member of each orbit (K, N) and the orbit of each configuration (B,); None if that
+            saves nothing or the operator lacks a symmetry.
         """
         return None
 

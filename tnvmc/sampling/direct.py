@@ -13,7 +13,7 @@ import numpy as np
 
 from tnvmc.ansatz.protocol import Draw, Snapshot
 from tnvmc.backend import progress
-from tnvmc.backend.arguments import set_whole
+from tnvmc.backend.arguments import one_of, set_whole
 from tnvmc.backend.namespace import array_namespace, distinct_rows, to_host, to_namespace
 from tnvmc.backend.random import uniforms
 from tnvmc.sampling.configurations import sector_of
@@ -49,6 +49,7 @@ class DirectSampler(Samples):
         n_pilot: draws more, which teach how the rest of a configuration will make up for what is
             drawn (`Lookahead`); 0: only what is out of reach is left out.
         threads, chunk: as for `Sampler`.
+        by_orbit: as for `Enumerate`, in steps.
 
     Raises:
         ValueError: no whole number, or one below its least value.
@@ -61,10 +62,12 @@ class DirectSampler(Samples):
     n_pilot: int = 128
     threads: int | None = None
     chunk: int | None = None
+    by_orbit: bool = True
 
     def __post_init__(self) -> None:
         least = dict.fromkeys(("n_samples", "chi", "chi_mpo", "threads", "chunk"), 1)
         set_whole(self, {**least, "n_pilot": 0, "magnetisation": None})
+        one_of("DirectSampler", "by_orbit", self.by_orbit, (True, False))
 
     @property
     def n_walkers(self) -> int:
@@ -122,12 +125,17 @@ class DirectSampler(Samples):
         return replace(snapshot, weight=to_namespace(weight, xp)), point, info
 
     def _measured(self, problem: Problem, theta: Array, configs: Array, jacobian: bool) -> Snapshot:
-        """Measure draws (M, N), each configuration once where many exact ones are equal."""
-        distinct, which = distinct_rows(configs)
-        few = distinct.shape[0] <= _DISTINCT * configs.shape[0] and problem.ansatz.exact_draws
+        """Measure draws (M, N), each configuration once where many exact ones are equal.
+
+        For a step one of each orbit does: sums over the lattice are the same in all of it.
+        """
+        ansatz, xp, classes = problem.ansatz, array_namespace(theta), None
+        if jacobian and self.by_orbit:
+            classes = ansatz.orbit_classes(to_host(configs), problem.operator)
+        distinct, which = classes or distinct_rows(to_host(configs))
+        few = distinct.shape[0] <= _DISTINCT * configs.shape[0] and ansatz.exact_draws
         if few:
-            configs = distinct
-        ansatz, xp = problem.ansatz, array_namespace(theta)
+            configs, which = to_namespace(distinct, xp), to_namespace(which, xp)
         tables = tables_in(problem.targets, xp)
         task = partial(measure_rows, ansatz, theta, tables, jacobian, configs)
         parts = chunks(configs.shape[0], ansatz, xp, self.chunk)

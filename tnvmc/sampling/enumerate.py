@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from tnvmc.ansatz.protocol import LogAmplitude, Snapshot
 from tnvmc.backend.arguments import one_of, set_whole
 from tnvmc.backend.namespace import array_namespace, to_namespace
@@ -64,7 +66,7 @@ class Enumerate(Samples):
         configs = basis.configs(basis.codes)
         classes = ansatz.orbit_classes(configs, problem.operator) if self.by_orbit else None
         if classes is not None:
-            members, counts = (to_namespace(array, xp) for array in classes)
+            members, counts = (to_namespace(x, xp) for x in (classes[0], np.bincount(classes[1])))
             targets = tables_in(problem.targets, xp)
             snapshot = measured(ansatz, theta, targets, jacobian, members)
             weight = counts * born_weights(snapshot.amplitude)

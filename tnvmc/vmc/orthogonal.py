@@ -23,6 +23,7 @@ from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
 from tnvmc.sampling.configurations import sectors_of
+from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.sampling.problem import Point, Problem, SampleInfo, Samples
 from tnvmc.sampling.workers import chunks, in_chunks
@@ -154,10 +155,10 @@ class SampledState:
 
 
 def everywhere(sampler: Samples) -> Samples:
-    """The same sampler, which an enumeration is of all configurations: a lower state may lack
-    symmetries.
-    """
-    return replace(sampler, by_orbit=False) if isinstance(sampler, Enumerate) else sampler
+    """The same sampler, of no orbits: a lower state may lack symmetries."""
+    if isinstance(sampler, Enumerate | DirectSampler):
+        return replace(sampler, by_orbit=False)
+    return sampler
 
 
 def repeated(lower: Sequence[LowerState]) -> tuple[int, int] | None:

@@ -186,7 +186,7 @@ class Orbits:
     def classes(
         self, configs: np.ndarray, operator: Operator
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """One configuration (R, N) of each orbit among `configs`, and how many it stands for (R,).
+        """One configuration (R, N) of each orbit among `configs` (B, N), and which is whose (B,).
 
         The local energy and |psi| are the same in all of an orbit.  None where that is not so:
         the operator lacks a symmetry, or a symmetry breaks the sublattices of the signs; and
@@ -197,8 +197,7 @@ class Orbits:
             return None
         if not is_symmetric(operator, group):
             return None
-        members, which, _ = self.representatives(configs)
-        return members, np.bincount(which)
+        return self.representatives(configs)[:2]
 
     def representatives(self, configs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Give the different representatives (R, N), which is whose (B,), and the signs (B,).
