@@ -52,6 +52,54 @@ def test_every_model_on_its_lattice(model: str) -> None:
     assert operator.couplings == chosen.hamiltonian.as_couplings()
 
 
+SQUARE, ROWS = {"shape": [4, 4]}, {"shape": [3, 4], "boundary": "periodic"}
+
+
+@pytest.mark.parametrize(
+    ("lattice", "model", "marshall", "positive"),
+    [
+        (SQUARE, {"model": "heisenberg"}, True, True),
+        (SQUARE, {"model": "j1j2", "J2": 0.5}, True, False),
+        (SQUARE, {"model": "j1j2", "J2": 0.0}, True, True),
+        (SQUARE, {"model": "tfim"}, False, True),
+        (ROWS, {"model": "heisenberg"}, False, False),  # no checkerboard
+        ({"kind": "triangular", "shape": [3, 3]}, {"model": "heisenberg"}, False, False),
+    ],
+)
+def test_signs_and_phase_of_a_network_follow_the_hamiltonian(
+    lattice: dict[str, Any], model: dict[str, Any], marshall: bool, positive: bool
+) -> None:
+    def found(kind: str, *overrides: str) -> Any:
+        data = {"lattice": lattice, "hamiltonian": model, "ansatz": {"kind": kind}}
+        return complete(validate(data, overrides)).ansatz
+
+    phase = "real" if positive else "complex"
+    for kind in ("cnn", "vit", "rnn", "made", "patched_transformer"):
+        keys = ("ansatz.patch=1",) if kind in ("vit", "patched_transformer") else ()
+        assert (found(kind, *keys).marshall, found(kind, *keys).output) == (marshall, phase)
+    assert (found("rbm").marshall, found("rbm").dtype) == (
+        marshall, "float64" if positive else "complex128",
+    )  # fmt: skip
+    # Signs that are asked for are not the exact ones any more, and a state that is not the lowest
+    # has nodes.
+    changed = found("cnn", f"ansatz.marshall={str(not marshall).lower()}")
+    assert (changed.marshall, changed.output) == (not marshall, "complex")
+    assert found("cnn", "ansatz.symmetrise=['point']").output == "complex"
+
+
+def test_a_network_that_goes_on_has_the_signs_of_its_start(tmp_path: Any) -> None:
+    def asked(*overrides: str) -> Any:
+        given = {"hamiltonian": {"model": "heisenberg"}, "ansatz": {"kind": "rbm"}}
+        return complete(validate({"lattice": SQUARE, **given}, overrides))
+
+    unsigned = asked("ansatz.marshall=false", "ansatz.dtype='complex128'")
+    state = build_ansatz(unsigned, build_operator(unsigned))
+    state.save(tmp_path / "rbm.h5", state.random(0))
+    ansatz = asked(f"ansatz.init='{tmp_path}/rbm.h5'").ansatz
+    assert (ansatz.marshall, ansatz.dtype) == (False, "complex128")
+    assert (asked().ansatz.marshall, asked().ansatz.dtype) == (True, "float64")
+
+
 def slater(**sections: Any) -> Any:
     given = {"lattice": {"shape": [2, 3]}, "ansatz": {"kind": "slater"}, **sections}
     chosen = complete(validate(given))

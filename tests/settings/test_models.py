@@ -90,7 +90,7 @@ def test_the_keys_of_a_network_are_arguments_of_its_constructor(kind: str) -> No
         if name not in ("self", "lattice", "local_dim", "rngs")
     }
     assert network(kind).keywords().items() <= own.items()
-    assert set(own) - set(network(kind).keywords()) - {"magnetisation"} <= _ONLY_IN_PYTHON
+    assert set(own) - set(network(kind).arguments) - {"magnetisation"} <= _ONLY_IN_PYTHON
     assert {"local_dim", "rngs"} <= set(parameters)
     drawn = isinstance(network(kind), AutoregressiveSettings)
     assert drawn == NETWORKS[kind].autoregressive == hasattr(module, "draw")

@@ -146,7 +146,8 @@ RING: dict[str, Any] = {"kind": "chain", "shape": 10, "boundary": "periodic"}
 def test_an_average_that_loses_the_ground_state_is_refused(
     lattice: dict[str, Any], name: str, kind: str, element: str
 ) -> None:
-    settings = complete(validate(data(kind, lattice=lattice), [f"ansatz.average=['{name}']"]))
+    changes = [f"ansatz.average=['{name}']", "ansatz.marshall=false"]
+    settings = complete(validate(data(kind, lattice=lattice), changes))
     with pytest.raises(ValueError) as caught:
         build_ansatz(settings, build_operator(settings))
     assert str(caught.value).startswith("ansatz.average: ")

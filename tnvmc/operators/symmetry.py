@@ -1,7 +1,9 @@
 """Symmetries of a Hamiltonian: rearranged sites, inverted spins, their groups, Marshall's signs."""
 
+import contextlib
 import difflib
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -319,14 +321,36 @@ def has_ground_state(operator: Operator, group: SymmetryGroup, magnetisation: in
 
 def without_signs(operator: Operator, board: np.ndarray) -> bool:
     """Whether no element off the diagonal is positive in the basis (-1)^(board . s) |s>."""
-    d = operator.local_dim
+    return positive_elements(operator, board) == 0
+
+
+def positive_elements(operator: Operator, board: np.ndarray) -> float:
+    """Sum the positive elements off the diagonal in that basis; infinite where some are complex."""
+    d, total = operator.local_dim, 0.0
     for patch, found in operator.replacements.items():
         states = np.indices((d,) * len(patch)).reshape(len(patch), -1)
         parity = np.asarray(board)[list(patch)] @ states % 2
         signs = 1 - 2 * ((parity[:, None] + parity[found.targets]) % 2)
-        if np.iscomplexobj(found.elements) or (signs * found.elements > 0).any():
-            return False
-    return True
+        if np.iscomplexobj(found.elements):
+            return math.inf
+        total += float(np.sum(np.maximum(signs * found.elements, 0)))
+    return total
+
+
+def known_signs(operator: Operator) -> tuple[bool, bool]:
+    """Tell whether Marshall's signs are closer to those of the ground state than none, and whether
+    the closer ones are exact: then what multiplies them is positive.
+
+    Closer are those that leave less of the positive elements, of which exact ones leave none.
+    """
+    if operator.fermions is not None:
+        return False, False
+    plain = positive_elements(operator, np.zeros(operator.n_sites, dtype=np.int64))
+    ruled = math.inf
+    if operator.conserves_magnetisation:
+        with contextlib.suppress(ValueError):  # no checkerboard
+            ruled = positive_elements(operator, checkerboard(operator.lattice))
+    return ruled < plain, min(ruled, plain) == 0
 
 
 def marshall_character(operator: Operator, element: Symmetry, magnetisation: int) -> int | None:

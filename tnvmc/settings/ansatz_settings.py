@@ -143,18 +143,21 @@ class NetworkSettings(_WithoutBonds):
     freeze: tuple[Group, ...] = ()
     """Groups of parameters that are not trained, by the beginning of their names (`embedding`,
     `blocks.0`)."""
-    marshall: StrictBool = False
+    marshall: StrictBool | None = None
     """Multiply psi by Marshall's sign, (-1)^(number of down spins on one sublattice of the
     checkerboard). The other factor is then positive in the ground state of an antiferromagnet
-    without frustration. Periodic directions need an even length."""
+    without frustration. Periodic directions need an even length. Default: `true` where fewer
+    positive elements of the Hamiltonian are left with these signs than without, or as `init` has
+    it; `false` in a product."""
     average: tuple[Symmetries, ...] = ()
     """Average psi over symmetries: `translation` along periodic directions, `point` group, `spin`
     inversion. The Hamiltonian must have them; the cost is multiplied by their number. For an
     autoregressive network |psi|² is averaged, so that it can still be sampled directly."""
 
     def keywords(self) -> dict[str, Any]:
-        """Give the arguments of the network."""
-        return {key: getattr(self, key) for key in self.arguments}
+        """Give the arguments of the network, but those that are left to it."""
+        found = {key: getattr(self, key) for key in self.arguments}
+        return {key: value for key, value in found.items() if value is not None}
 
 
 class AutoregressiveSettings(NetworkSettings):
@@ -169,16 +172,16 @@ _ONLY_IN_PYTHON = {
 }  # fmt: skip
 """Arguments of networks that a file does not set."""
 
+_BY_SIGNS = {"output": "`real`", "dtype": "`float64`"}
+"""Arguments whose default follows from the Hamiltonian, and what it is without phases."""
+
 
 def _network(kind: str, network: Network) -> Any:
     """Make the model of a network from its architecture."""
     architecture = getattr(architectures, f"{network.name}Config")
     types = get_type_hints(architecture, include_extras=True)
     keys: dict[str, Any] = {
-        field.name: (
-            types[field.name],
-            Field(field.default, description=meaning(architecture, field.name)),
-        )
+        field.name: _key(field.name, types[field.name], field.default, architecture)
         for field in fields(architecture)
         if field.name not in _ONLY_IN_PYTHON
     }
@@ -187,6 +190,14 @@ def _network(kind: str, network: Network) -> Any:
     model = create_model(kind, __base__=base, **of_kind, **keys)
     model.arguments = tuple(keys)
     return model
+
+
+def _key(name: str, kind: Any, default: Any, architecture: Any) -> tuple[Any, Any]:
+    """Type and default of a key."""
+    text, without = meaning(architecture, name), _BY_SIGNS.get(name)
+    if without is None:
+        return kind, Field(default, description=text)
+    return kind | None, Field(None, description=f"{text} Default: {without} if psi > 0 is exact.")
 
 
 class JastrowSettings(_WithoutBonds):

@@ -178,7 +178,7 @@ def _network(settings: NetworkSettings, operator: Operator, magnetisation: int |
     elif group is not None:
         with errors_of("ansatz.average", hint):
             check_characters(operator, group, magnetisation or 0)
-    treated = {"marshall": settings.marshall, "average": sorted(settings.average)}
+    treated = {"marshall": bool(settings.marshall), "average": sorted(settings.average)}
     return FlaxAnsatz(
         lattice,
         lambda rngs: module(lattice, **keywords, local_dim=operator.local_dim, rngs=rngs),

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from tnvmc.ansatz.initial import sharing_of_start
+from tnvmc.ansatz.initial import sharing_of_start, start_described
 from tnvmc.ansatz.peps.sharing import Sharing
 from tnvmc.ansatz.peps.starts.initial import AUTO
 from tnvmc.ansatz.peps.symmetries import default_sharing, sharing
 from tnvmc.contraction.schemes import default_chi
 from tnvmc.limits import Section
+from tnvmc.operators.symmetry import known_signs
 from tnvmc.operators.term import Operator
 from tnvmc.settings.config import DEFAULT_SAMPLES, Settings, default_dtype, measured_chi
 from tnvmc.settings.load import read_toml, validate, with_out
@@ -96,7 +97,7 @@ def complete(settings: Settings, default_name: str = "run") -> Settings:
         sector = sampler.magnetisation or 0
     chains = settings.sampler_kind == "metropolis"
     defaults: dict[str, dict[str, Any]] = {
-        "ansatz": _of_ansatz(ansatz, operator),
+        "ansatz": _of_ansatz(settings, operator),
         "contraction": {"scheme": "src", "chi": chi} if ansatz.is_contracted else {},
         "sampler": {
             "kind": settings.sampler_kind, "magnetisation": sector,
@@ -162,15 +163,34 @@ def _unset(section: Section, defaults: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _of_ansatz(ansatz: Any, operator: Operator | None) -> dict[str, Any]:
+def _of_ansatz(settings: Settings, operator: Operator | None) -> dict[str, Any]:
     """Give the defaults of [ansatz], for a product with the tables of both states."""
+    ansatz = settings.ansatz
+    if ansatz.is_network:
+        return _of_network(settings, operator)
     values: dict[str, Any] = {} if operator is None else {"dtype": default_dtype(operator)}
     dtype = ansatz.dtype or values.get("dtype")
     for key, state in ansatz.factors.items():
-        own = _unset(state, {} if state.is_network else {"dtype": dtype})
+        alone = _signs(False, state.is_autoregressive)
+        own = _unset(state, alone if state.is_network else {"dtype": dtype})
         own |= {"init": "simple_update"} if state.init == AUTO else {}  # nothing is tried of a part
         values[key] = state.model_copy(update=own)
     return values
+
+
+def _of_network(settings: Settings, operator: Operator | None) -> dict[str, Any]:
+    """Give the signs and the phase of a network: those of its start, or of the ground state."""
+    state = settings.ansatz
+    before = (start_described(state.init) or {}).get("architecture") or {}
+    marshall, exact = (False, False) if operator is None else known_signs(operator)
+    exact &= state.marshall in (None, marshall) and settings.optimizer.kind != "time"
+    exact &= not (settings.orthogonal or state.symmetrise)
+    return {key: before.get(key, value) for key, value in _signs(marshall, exact).items()}
+
+
+def _signs(marshall: bool, positive: bool) -> dict[str, Any]:
+    output, dtype = ("real", "float64") if positive else ("complex", "complex128")
+    return {"marshall": marshall, "output": output, "dtype": dtype}
 
 
 def _chi(settings: Settings) -> int | Literal["auto"] | None:

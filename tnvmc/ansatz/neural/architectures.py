@@ -44,7 +44,7 @@ def _types(kind: Any) -> dict[str, TypeAdapter[Any]]:
 class RBMConfig(Architecture):
     """Architecture of a restricted Boltzmann machine, for a lattice of N sites."""
 
-    alpha: PositiveNumber = 1.0
+    alpha: PositiveNumber = 2.0
     """Hidden units per site."""
     form: Literal["binary", "log_cosh"] = "log_cosh"
     """Hidden units of 0 and 1 traced out, or of -1 and +1. The same family, other variables."""
