@@ -14,7 +14,12 @@ from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.mps import MPS, PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import Ansatz
+from tnvmc.exact import exact_ground_state
 from tnvmc.lattice import chain, from_bonds, square
+from tnvmc.lattice.embedding import snake
+from tnvmc.operators.models import heisenberg
+from tnvmc.sampling.enumerate import Enumerate
+from tnvmc.session.vmc import VMC
 
 ROUNDING = 1e-12  # of a product of a few matrices with entries of order one
 
@@ -104,10 +109,40 @@ def test_factory_picks_by_boundary() -> None:
     assert isinstance(MPS(chain(6, "periodic"), 4), PeriodicMPS)
     for boundary in ("open", "periodic"):
         assert MPS(chain(6, boundary), 4, local_dim=3).local_dim == 3
-    with pytest.raises(ValueError, match="one row"):
-        MPS(square(2, 3), 4)
     with pytest.raises(ValueError, match="at least 1"):
         PeriodicMPS(chain(6, "periodic"), 0)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (4, 3)])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_on_several_rows_its_bonds_go_along_them_and_back(
+    shape: tuple[int, int], dtype: str
+) -> None:
+    """psi is a product of matrices in the order of the snake; no bond is truncated at chi = 1."""
+    state, rng = MPS(square(*shape), 4, dtype), np.random.default_rng(0)
+    theta = rng.normal(size=state.n_params).astype(dtype)
+    configs = all_configs(12)[rng.integers(0, 2**12, size=20)]
+    tensors, path = state.tensors(theta), snake(shape)
+    found = state.log_amplitude(theta, configs)
+    for config, phase, log_abs in zip(configs, found.phase, found.log_abs, strict=True):
+        vector = np.ones(1)
+        for here, before in zip(path, [None, *path], strict=False):
+            matrix = tensors[here][config[here]]  # (up, left, down, right)
+            legs = {-shape[1]: 0, -1: 1, 1: 3, None: 0}
+            into = legs[None if before is None else before - here]
+            matrix = np.moveaxis(matrix, into, 0)
+            vector = vector @ matrix.reshape(len(vector), -1)
+        assert phase * np.exp(log_abs) == pytest.approx(vector.item(), rel=ROUNDING)
+    check_ansatz(state, theta)
+
+
+def test_on_several_rows_it_reaches_the_ground_state() -> None:
+    hamiltonian = heisenberg(square(2, 3))
+    vmc = VMC(hamiltonian, MPS(hamiltonian.lattice, 8), Enumerate(threads=1))
+    vmc.run(30)
+    assert vmc.measure().energy == pytest.approx(exact_ground_state(hamiltonian).energy, abs=1e-4)
+    with pytest.raises(ValueError, match="snake"):
+        MPS(square(2, 3, vacant=[1]), 2)
 
 
 def test_open_factory_makes_a_peps_of_one_row() -> None:

@@ -203,10 +203,10 @@ def test_a_product_state() -> None:
     assert type(build_ansatz(chosen, build_operator(chosen))) is ProductState
 
 
-def test_an_open_mps_needs_one_row() -> None:
+def test_an_open_mps_on_several_rows_is_a_snake() -> None:
     chosen = settings("ansatz.kind=mps")
-    with pytest.raises(ValueError, match="one row"):
-        build_ansatz(chosen, build_operator(chosen))
+    state = build_ansatz(chosen, build_operator(chosen))
+    assert isinstance(state, PEPS) and (state.bonds, state.scheme) == ("snake", SRC(chi=1))
 
 
 @pytest.mark.parametrize(

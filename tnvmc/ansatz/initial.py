@@ -216,9 +216,10 @@ def _check_real(ansatz: Ansatz, theta: Array) -> None:
 def _check_embedding(ansatz: PEPS, lattice: Lattice, described: Described) -> None:
     """Raise ValueError if tensors of a PEPS in a file have bonds at other places."""
     bonds = described.get("bonds", "open")
-    if (bonds, ansatz.bonds) == ("periodic", "open"):
+    if bonds != ansatz.bonds and (bonds, ansatz.bonds) != ("open", "periodic"):
         raise ValueError(
-            "it has periodic bonds, which an open state cannot hold; take ansatz.bonds = 'periodic'"
+            f"it has {bonds} bonds, which one of {ansatz.bonds} bonds cannot hold; take "
+            f"ansatz.bonds = '{bonds}'"
         )
     found, wanted = (embedding(each, bonds) for each in (lattice, ansatz.lattice))
     if found != wanted:

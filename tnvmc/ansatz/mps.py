@@ -12,6 +12,7 @@ from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.ansatz.quimb import ring_to_quimb
 from tnvmc.backend.arguments import numeric_type, set_whole, whole
 from tnvmc.backend.namespace import array_namespace, to_host
+from tnvmc.contraction.schemes import SRC
 from tnvmc.jacobian.base import Jacobian
 from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.lattice.lattice import Lattice, require_lattice
@@ -125,23 +126,21 @@ class PeriodicMPS(GenericAnsatz):
 
 
 def MPS(lattice: Lattice, D: int, dtype: Any = None, local_dim: int = 2) -> PeriodicMPS | PEPS:
-    """Make a matrix product state: `PeriodicMPS` on a periodic lattice, else a PEPS of one row.
-
-    An open MPS on more than one row is not offered: use a PEPS there.
+    """Make a matrix product state: `PeriodicMPS` on a periodic lattice, else a PEPS whose bonds
+    follow the rows and back (`bonds="snake"`): one joins two rows, and chi = 1 is exact.
     """
     require_lattice("MPS", lattice)
     whole("MPS", "D", D)
     if lattice.boundary == "periodic":
         return PeriodicMPS(lattice, D, "float64" if dtype is None else dtype, local_dim)
-    if lattice.shape[0] != 1:
-        raise ValueError(
-            f"MPS: an open MPS needs a lattice of one row, this one is {lattice.shape}. "
-            "Use PEPS, or chain(length)."
-        )
     from tnvmc.ansatz.peps.state import PEPS
 
     on_a_row = replace(lattice, kind="custom") if lattice.kind == "graph" else lattice
-    return PEPS(on_a_row, D, dtype=dtype, local_dim=local_dim, sharing=None)
+    snake = lattice.shape[0] > 1
+    return PEPS(
+        on_a_row, D, dtype, SRC(1) if snake else None, local_dim, "snake" if snake else "open",
+        sharing=None,
+    )  # fmt: skip
 
 
 def _normalised(matrices: Array, xp: Any) -> tuple[Array, Array]:

@@ -195,7 +195,7 @@ def _set_up(
     told += after_steps(settings)
     state = settings.ansatz.leading
     on_grid = state.kind == "peps" and operator.lattice.shape[0] > 1
-    if on_grid and (embedded := embedding_text(operator, state.bonds)):
+    if on_grid and (embedded := embedding_text(operator, state.bonds_on(operator.lattice))):
         told.append(embedded)
     with working(console.console):
         run = StagedRun(settings, operator, lower_states(settings, operator), done, blank=blank)

@@ -1,9 +1,13 @@
 """How a lattice lies on the grid of a PEPS: places of its sites, and the bonds of the network."""
 
+import itertools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
+
+import numpy as np
 
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.lattice.lattice import LISTED, Lattice, Patch, spanning_tree
@@ -36,6 +40,14 @@ class Embedding:
         n_rows, n_cols = self.shape
         closing = n_rows if self.rings else 0
         return len(self.bonds) == 2 * n_rows * n_cols - n_rows - n_cols + closing
+
+    @cached_property
+    def by_rows(self) -> bool:
+        """Whether rows alone are contracted: of rings, and where one bond at most joins two rows,
+        so that nothing is truncated between them.
+        """
+        between = Counter(a // self.shape[1] for a, b in self.bonds if b - a == self.shape[1])
+        return self.rings or all(n < 2 for n in between.values())
 
     def joins(self, place: int, leg: int) -> bool:
         """Whether a bond leads from a place along a leg (up, left, down, right)."""
@@ -112,8 +124,9 @@ class Embedding:
         return counts[0], counts[1], counts[2]
 
 
-Bonds = Literal["open", "periodic"]
-"""Of a network: with "periodic" ones, from the last column to the first, rows are rings."""
+Bonds = Literal["open", "periodic", "snake"]
+"""Of a network: with "periodic" ones, from the last column to the first, rows are rings; with those
+of a "snake", along the rows and back, it is a matrix product state."""
 
 
 def embedding(lattice: Lattice, bonds: Bonds = "open") -> Embedding:
@@ -123,6 +136,10 @@ def embedding(lattice: Lattice, bonds: Bonds = "open") -> Embedding:
     list by one of any kind.  If these alone would leave the network in parts, all bonds between
     neighbouring sites are used.
     """
+    if bonds == "snake":
+        path = snake(lattice.shape)
+        along = frozenset((min(pair), max(pair)) for pair in itertools.pairwise(path))
+        return Embedding(lattice.shape, lattice.places, along)
     rings = bonds == "periodic"
     near = _grid_bonds(lattice) | (_closing_bonds(lattice) if rings else set())
     every = [bond for of_kind in lattice.bonds.values() for bond in of_kind]
@@ -131,6 +148,13 @@ def embedding(lattice: Lattice, bonds: Bonds = "open") -> Embedding:
     connected = len(spanning_tree(lattice.places[0], used)) == len(lattice.places)
     chosen = used if connected else near
     return Embedding(lattice.shape, lattice.places, frozenset(chosen), rings)
+
+
+def snake(shape: tuple[int, int]) -> list[int]:
+    """Give the places of a grid along the first row, back along the second, and so on."""
+    rows = np.arange(shape[0] * shape[1]).reshape(shape)
+    rows[1::2] = rows[1::2, ::-1].copy()
+    return [int(place) for place in rows.ravel()]
 
 
 def sides(found: Embedding) -> dict[Patch, int]:

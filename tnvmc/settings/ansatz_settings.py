@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union, get_
 from pydantic import AfterValidator, Field, StrictBool, StrictStr, create_model
 
 from tnvmc.ansatz.neural import NETWORKS, Network, architectures
+from tnvmc.lattice.embedding import Bonds
+from tnvmc.lattice.lattice import Lattice
 from tnvmc.limits import Positive, PositiveNumber, Section, meaning
 
 
@@ -33,7 +35,7 @@ class _Ansatz(Section):
     is_autoregressive: ClassVar[bool] = False
     has_bonds: ClassVar[bool] = False  # a bond dimension D
     kind: str
-    """`mps` needs a lattice of one row; `product` has no bond dimension. `product` is
+    """`mps` has bonds along the rows and back alone; `product` has no bond dimension. `product` is
     one of single sites, `product_of_states` of two wave functions."""
     dtype: Literal["float64", "float32", "complex128", "complex64"] | None = None
     """Type of the parameters and of all contractions. Default: `float64`, or `complex128` if the
@@ -87,10 +89,10 @@ class PEPSSettings(_Ansatz):
     """`auto`: a run of 40 steps or more tries several for a few steps and goes on from the best
     ([Starts](../starts.md)); a shorter one takes simple update, or with shared tensors the product
     state. `short_update` is simple update that stops early. The others as for any state below."""
-    bonds: Literal["open", "periodic"] = "open"
+    bonds: Bonds = "open"
     """`periodic` closes every row of a cylinder to a ring (`lattice.boundary = "cylinder"`, three
     sites around or more), at a price ([cylinders](cylinders.md)). `open`: bonds of the state end at
-    the edges of the grid, whatever the boundary of the lattice."""
+    the edges of the grid, whatever the boundary of the lattice. `snake`: those of `mps`."""
     sharing: StrictBool | None = None
     """Tensors that a symmetry of the Hamiltonian takes to each other are one: the state has the
     symmetry, and a fraction of the parameters ([Shared tensors](../sharing.md)). Simple update is
@@ -105,6 +107,10 @@ class PEPSSettings(_Ansatz):
     Default: none, so that all rows have their own."""
     period: Positive | None = None
     """Rows and columns after which the tensors of the bulk repeat. With `edge`. Default: 1."""
+
+    def bonds_on(self, lattice: Lattice) -> Bonds:
+        """Give the bonds of the state on a lattice: on several rows an MPS has a snake."""
+        return "snake" if self.kind == "mps" and lattice.n_rows > 1 else self.bonds
 
 
 class PeriodicMPSSettings(PEPSSettings):

@@ -132,14 +132,12 @@ def _state(settings: Settings, ansatz: Any, operator: Operator) -> Ansatz:
             raise ValueError("ansatz.kind = 'slater': for a fixed number of fermions, as of 'tv'")
         case "periodic_mps":
             return PeriodicMPS(lattice, D, dtype, local_dim)
-        case "mps" if lattice.shape[0] != 1:
-            raise ValueError("ansatz.kind = 'mps': needs a lattice of one row; take kind = 'peps'")
-    chi, shared, bonds = settings.contraction.chi, None, ansatz.bonds
+    chi, shared, bonds = settings.contraction.chi, None, ansatz.bonds_on(lattice)
     if ansatz.sharing:
         with errors_of("ansatz.sharing"):
             shared = sharing(operator, bonds=bonds, edge=ansatz.edge, period=ansatz.period or 1)
-    scheme: Any = schemes.Exact()
-    if chi is not None and settings.contraction.scheme != "exact":
+    scheme: Any = schemes.SRC(1) if bonds == "snake" else schemes.Exact()
+    if bonds != "snake" and chi is not None and settings.contraction.scheme != "exact":
         kind = schemes.ZipUp if settings.contraction.scheme == "zipup" else schemes.SRC
         scheme = kind(chi=default_chi(D) if chi == "auto" else chi)
     return PEPS(lattice, D, dtype, scheme, local_dim, bonds, shared, operator.fermions)

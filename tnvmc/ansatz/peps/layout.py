@@ -39,9 +39,16 @@ def check_bonds(bonds: str, lattice: Lattice) -> Bonds:
     Raises:
         ValueError: another word; periodic bonds on a lattice whose rows are no rings, or too short.
     """
-    one_of("PEPS", "bonds", bonds, ("open", "periodic"))
+    one_of("PEPS", "bonds", bonds, ("open", "periodic", "snake"))
     if bonds == "open":
         return "open"
+    if bonds == "snake" and lattice.vacant:
+        raise ValueError(
+            f"PEPS: bonds = 'snake' need a site at every place of the grid, {len(lattice.vacant)} "
+            f"places of {lattice.kind} {lattice.size} have none; take bonds = 'open'"
+        )
+    if bonds == "snake":
+        return "snake"
     if lattice.boundary != "cylinder":
         other = "PeriodicMPS(lattice, D)" if lattice.shape[0] == 1 else "open bonds"
         raise ValueError(
@@ -143,7 +150,7 @@ class TensorLayout:
         lattice = self.lattice
         size = f"{lattice.kind} {lattice.size}"
         parts = [size, f"D = {self.D}", *([f"d = {self.local_dim}"] if self.local_dim > 2 else [])]
-        parts += ["periodic bonds"] if self.rings else []
+        parts += [f"{self.bonds} bonds"] if self.bonds != "open" else []
         parts += ["fermions"] if self.fermions else []
         parts += [f"shared by {len(self.sharing)} elements"] if self.sharing else []
         parts += [self.dtype.name, repr(self.scheme)]
@@ -234,7 +241,7 @@ class TensorLayout:
 
     def description(self) -> dict[str, Any]:
         """Class, D, the bonds where they are not open, and what is shared; for a file."""
-        more: dict[str, Any] = {"bonds": self.bonds} if self.rings else {}
+        more: dict[str, Any] = {} if self.bonds == "open" else {"bonds": self.bonds}
         more |= {"sharing": self.sharing.told()} if self.sharing else {}
         more |= {"fermions": told_of(self.fermions)} if self.fermions else {}
         return {"ansatz": type(self).__name__, "D": self.D, **more}

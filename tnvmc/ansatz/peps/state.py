@@ -51,8 +51,8 @@ class PEPS(RowContraction):
         scheme: how rows are absorbed; by default `SRC` with chi = 2 D, 4 at least, below which a
             VMC may stay (`GrowingChi`).
         local_dim: local dimension d.
-        bonds: "open", or "periodic" on a cylinder, for rows that are rings: see
-            docs/cylinders.md for what they cost.
+        bonds: "open"; "periodic" on a cylinder, for rows that are rings: see docs/cylinders.md for
+            what they cost; "snake" along the rows and back alone: the state that `MPS` makes.
         sharing: tensors that a symmetry takes to each other are one: `tnvmc.sharing(hamiltonian)`.
             The state has the symmetry then, whatever the parameters are, and a fraction of the
             parameters.  None: none are.  "auto": none here, and those of `default_sharing` in a

@@ -152,7 +152,7 @@ def _colours(operator: Operator) -> np.ndarray:
 
 
 def _rearrangements(lattice: Lattice, asked: Sequence[str], bonds: Bonds) -> tuple[Symmetry, ...]:
-    if bonds == "open":  # no translation leads its bonds to each other
+    if bonds != "periodic":  # no translation leads its bonds to each other
         return point_group(lattice) if "point" in asked else ()
     if set(asked) == set(SHARED_BY):
         return space_group(lattice)

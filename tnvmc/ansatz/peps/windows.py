@@ -52,8 +52,8 @@ def routes(
     Those that are to be `apart` are far ones.  Rows alone serve everything that fits into two of
     them.  Where every patch lies in one row or in one column, both views take turns from D = 4 on:
     two more absorptions of the whole network, but no strip of two rows, which costs D times as much
-    as one (10x10 at D = 8, chi = 16: a third of the time; at D = 4 as much).  Where the rows are
-    rings there is no view of the columns.
+    as one (10x10 at D = 8, chi = 16: a third of the time; at D = 4 as much).  No view of the
+    columns where `Embedding.by_rows`.
     """
     numbered, n_cols = [pair for pair in enumerate(patches) if pair[1] not in apart], found.shape[1]
     placed = [found.placed(patch) for _, patch in numbered]
@@ -61,7 +61,7 @@ def routes(
     shared = [len({place // n_cols for place in patch}) > 1 for patch in placed]
     upright = [len({place % n_cols for place in patch}) == 1 for patch in placed]
     by_columns = [a and b for a, b in zip(shared, upright, strict=True)]
-    if not found.rings and D >= _D_OF_COLUMNS and by_columns == shared and any(shared):
+    if not found.by_rows and D >= _D_OF_COLUMNS and by_columns == shared and any(shared):
         rows = [pair for pair, turned in zip(numbered, by_columns, strict=True) if not turned]
         columns = [pair for pair, turned in zip(numbered, by_columns, strict=True) if turned]
         return Routes(_plan(rows, found, False)[0], _plan(columns, found, True)[0], others)
