@@ -31,6 +31,7 @@ from tnvmc.ansatz.initial import noise_on_all
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.lattice import GRIDS
 from tnvmc.operators import models
+from tnvmc.operators.symmetry import known_signs
 from tnvmc.sampling.configurations import in_sector
 from tnvmc.series.machine import KINDS
 from tnvmc.session import vmc as session
@@ -50,7 +51,7 @@ Table = Mapping[str, Any]
 def runs_in(path: Path) -> Iterator[tuple[str, Table, Settings]]:
     """What a file says of each of its runs, and the settings that are made of it.
 
-    Of stages the last one; of a scan and of several starts the first run.
+    Of stages the last one; of a scan and of several starts or seeds the first run.
     """
     data = read_toml(path)
     data.setdefault("run", {})["device"] = "cpu"
@@ -63,7 +64,8 @@ def runs_in(path: Path) -> Iterator[tuple[str, Table, Settings]]:
     series = kind.expand(data, path.stem)
     own = data.get("sector", data.get("ansatz"))
     own = own if isinstance(own, list) else [{}]
-    for (name, settings), table in zip(series.runs.items(), own, strict=False):
+    runs = ((name, run) for name, run in series.runs.items() if ", seed=" not in name)
+    for (name, settings), table in zip(runs, own, strict=False):
         shared = data["ansatz"] if isinstance(data.get("ansatz"), dict) else {}
         last = data.get("stage", [{}])[-1]
         own = {"scan", "average"} & set(data)
@@ -92,7 +94,9 @@ def state_of(asked: Table, operator: Operator, **scheme: Any) -> Any:
         return Symmetrised(inner, group)
     if kind == "product_of_states":
         first = {"dtype": asked["dtype"], **asked["first"]} if "dtype" in asked else asked["first"]
-        return ProductOfStates(state_of(first, operator), state_of(asked["second"], operator))
+        second = asked["second"]
+        second = {"marshall": False, **second} if second["kind"] in NETWORKS else second
+        return ProductOfStates(state_of(first, operator), state_of(second, operator))
     if kind == "slater":
         particles = operator.strings.particles(operator.magnetisation)  # type: ignore[union-attr,arg-type]
         return Slater(lattice, particles, asked.get("dtype", "float64"))
@@ -115,7 +119,12 @@ def network_of(kind: str, asked: Mapping[str, Any], operator: Operator) -> Any:
 
     asked, make = dict(asked), NETWORKS[kind].load()
     lattice, average = operator.lattice, asked.pop("average", None)
-    signs = checkerboard(lattice) if asked.pop("marshall", False) else None
+    marshall, positive = known_signs(operator)
+    signs = checkerboard(lattice) if asked.pop("marshall", marshall) else None
+    if kind == "rbm":
+        asked.setdefault("dtype", "float64" if positive else "complex128")
+    else:
+        asked.setdefault("output", "real" if positive else "complex")
     group = symmetry_group(operator, average) if average else None
     for key in ("name", "freeze"):
         asked.pop(key, None)
