@@ -1,14 +1,33 @@
-"""The networks that benchmarks run on, and steps of them by this code: one place for their sizes."""
+"""The networks that benchmarks run on, and steps of them by this code: one place for their sizes.
+
+    python benchmarks/networks.py [--kinds KIND ...] [--systems SYSTEM ...]
+                                  [--boundary B] [--seconds N] [--set KEY=VALUE ...]
+
+prints how far networks of a settings file with lattice, model and kind alone are above the exact
+ground state after so many seconds of one processor (those of compiling count), and how many of
+their steps were undone; with --set, of changed settings.  Energies are sums over all
+configurations: lattices of 4x4 sites.
+"""
 
 from __future__ import annotations
 
+import argparse
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from tnvmc import SR, VMC, Sampler, j1j2, square
+from tnvmc import SR, VMC, Enumerate, Sampler, j1j2, square
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
+from tnvmc.exact import exact_ground_state
 from tnvmc.operators.term import Operator
+from tnvmc.settings.build import build_ansatz, build_arguments, build_theta
+from tnvmc.settings.config import build_operator
+from tnvmc.settings.defaults import complete
+from tnvmc.settings.load import validate
+from tnvmc.vmc.core import Iterate
+from tnvmc.vmc.observation import observe
 
 N_SAMPLES, SHIFT, RATE = 1024, 0.01, 0.02
 
@@ -38,3 +57,50 @@ def steps_of(kind: str, n_walkers: int) -> Callable[[int], Any]:
     sampler = Sampler(n_walkers, N_SAMPLES, n_burn=0, power=1.0)
     theta = ansatz.random(0)
     return VMC(operator, ansatz, sampler, SR(SHIFT), theta=theta, learning_rate=RATE).run
+
+
+SYSTEMS: dict[str, dict[str, Any]] = {
+    "heisenberg": {"model": "heisenberg"},
+    "j1j2": {"model": "j1j2", "J2": 0.5},
+    "tfim": {"model": "tfim", "h": 3.0},
+}
+
+
+def by_default(kind: str, system: str, boundary: str, seconds: float, changes: list[str]) -> str:
+    """Run a network by a settings file, and give a row of the table."""
+    lattice, network = {"shape": [4, 4], "boundary": boundary}, {"kind": kind}
+    data = {"lattice": lattice, "hamiltonian": SYSTEMS[system], "ansatz": network}
+    settings = complete(validate({**data, "run": {"threads": 1}}, changes))
+    operator = build_operator(settings)
+    exact, began = exact_ground_state(operator).energy, time.process_time()
+    ansatz = build_ansatz(settings, operator)
+    theta = build_theta(settings, operator, ansatz)
+    vmc = VMC(operator, ansatz, **build_arguments(settings, operator), theta=theta)
+    while time.process_time() < began + seconds:
+        vmc.step()
+    made, here = vmc.made, replace(vmc.state.here, theta=vmc.measured_theta())
+    assert isinstance(here, Iterate)
+    energy = observe(vmc.problem, Enumerate(threads=1), here, 0, False).cost.mean
+    undone = sum(record.undone for record in made)
+    error = (energy - exact) / abs(exact)
+    row = (f"{system}, {boundary}", kind, ansatz.n_params, f"{error:.1e}", f"{undone}/{len(made)}")
+    return f"| {' | '.join(map(str, row))} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--kinds", nargs="*", default=["rbm", "cnn", "rnn", "vit"])
+    parser.add_argument("--systems", nargs="*", default=list(SYSTEMS), choices=SYSTEMS)
+    parser.add_argument("--boundary", default="open", choices=("open", "periodic"))
+    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--set", nargs="*", default=[], dest="changes", metavar="KEY=VALUE")
+    chosen = parser.parse_args()
+    print("| model on 4x4 | kind | parameters | error | undone |\n|---|---|---|---|---|")
+    for system in chosen.systems:
+        for kind in chosen.kinds:
+            row = by_default(kind, system, chosen.boundary, chosen.seconds, chosen.changes)
+            print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()

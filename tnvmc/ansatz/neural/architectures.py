@@ -153,6 +153,8 @@ class WithPatches(WithPhase):
 class ViTConfig(WithPatches):
     """Architecture of a vision transformer."""
 
+    width: Positive = 12
+    layers: Positive = 1
     attention: Literal["t5", "decoupled", "factored"] = "factored"
     """Where relative positions enter; `factored` has nothing else and is the fastest."""
 
