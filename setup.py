@@ -6,7 +6,7 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-EXAMPLES = sorted(Path("scripts").glob("*.toml"))
+EXAMPLES = sorted([*Path("scripts").glob("*.toml"), *Path("scripts").glob("my_*.py")])
 
 
 class BuildWithExamples(build_py):

@@ -59,6 +59,7 @@ _NOUNS = {
     "string": ("a text", "texts"),
     "boolean": ("true or false", "true or false"),
     "object": ("a table", "tables"),
+    "null": ("left out", "nothing"),
 }
 _LIMITS = {
     "minimum": ">=", "ge": ">=", "exclusiveMinimum": ">", "gt": ">",

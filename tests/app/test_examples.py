@@ -11,6 +11,8 @@ from tnvmc.app.cli import main
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 NAMES = sorted(path.name for path in SCRIPTS.glob("*.toml"))
+COPIED = [*NAMES, "my_nets.py"]
+"""With the networks that one of them names."""
 
 
 def test_examples_are_copied_once(
@@ -19,8 +21,8 @@ def test_examples_are_copied_once(
     monkeypatch.chdir(tmp_path)
     assert main(["examples"]) == 0
     told = capsys.readouterr().out.splitlines()
-    assert told == [str(Path("examples", name)) for name in NAMES]
-    assert all(Path("examples", n).read_bytes() == (SCRIPTS / n).read_bytes() for n in NAMES)
+    assert told == [str(Path("examples", name)) for name in COPIED]
+    assert all(Path("examples", n).read_bytes() == (SCRIPTS / n).read_bytes() for n in COPIED)
     Path("examples", NAMES[0]).unlink()
     assert main(["examples", "examples"]) == 0
     assert capsys.readouterr().out.split() == [str(Path("examples", NAMES[0]))]

@@ -89,7 +89,7 @@ def test_the_keys_of_a_network_are_arguments_of_its_constructor(kind: str) -> No
         for name, parameter in parameters.items()
         if name not in ("self", "lattice", "local_dim", "rngs")
     }
-    assert network(kind).keywords().items() <= own.items()
+    assert network(kind).given().items() <= own.items()
     assert set(own) - set(network(kind).arguments) - {"magnetisation"} <= _ONLY_IN_PYTHON
     assert {"local_dim", "rngs"} <= set(parameters)
     drawn = isinstance(network(kind), AutoregressiveSettings)
@@ -104,7 +104,7 @@ def test_the_words_of_a_network_are_those_it_knows(kind: str) -> None:
     def shapes(**keywords: Any) -> Any:
         return nnx.eval_shape(lambda: module(lattice, **keywords, rngs=nnx.Rngs(0)))
 
-    for key, value in network(kind).keywords().items():
+    for key, value in network(kind).given().items():
         if isinstance(value, str):
             known = choices(properties(type(network(kind)))[key])
             assert value in known
@@ -119,7 +119,7 @@ def test_completed_settings_say_what_runs(kind: str, tmp_path: Path) -> None:
     first = complete(validate(data(kind))).as_dict()
     section, drawn = first["ansatz"], NETWORKS[kind].autoregressive
     assert section["init"] == "random"
-    for key, value in network(kind).keywords().items():
+    for key, value in network(kind).given().items():
         if value is not None:
             assert section[key] == json.loads(json.dumps(value))
     assert first["contraction"] == {} and "chi" not in first["measure"]

@@ -96,13 +96,9 @@ def part_in_file(state: Ansatz) -> dict[str, Any] | None:
 
 
 def write_state(
-    path: str | Path,
-    ansatz: Ansatz,
-    theta: np.ndarray,
-    more: Mapping[str, Any],
-    tree: Mapping[str, Any],
-    overwrite: bool,
-) -> None:
+    path: str | Path, ansatz: Ansatz, theta: np.ndarray, more: Mapping[str, Any],
+    tree: Mapping[str, Any], overwrite: bool,
+) -> None:  # fmt: skip
     """Write theta (P,), what it belongs to, and more attributes and arrays, whole or not at all."""
     path = as_path("save", path)
     if path.exists() and not overwrite:

@@ -166,13 +166,9 @@ class GenericAnsatz(PlainSweep, InFiles):
 
 
 def amplitude_sweep(
-    log_amplitude: Callable[[Array], LogAmplitude],
-    local_dim: int,
-    walkers: Walkers,
-    moves: Targets,
-    uniforms: Array,
-    power: Array | float = 1.0,
-) -> tuple[Walkers, SweepInfo]:
+    log_amplitude: Callable[[Array], LogAmplitude], local_dim: int, walkers: Walkers,
+    moves: Targets, uniforms: Array, power: Array | float = 1.0,
+) -> tuple[Walkers, SweepInfo]:  # fmt: skip
     """Propose every move once by full amplitudes, in the order of `moves`; see `Ansatz.sweep`.
 
     Walkers sample |psi|^(2 power), `power` being one number or (B,).  Cost: an amplitude per walker
@@ -197,13 +193,9 @@ def as_log_amplitude(value: Array, log_scale: Array | float = 0.0) -> LogAmplitu
 
 
 def replacement_ratios(
-    log_amplitude: Callable[[Array], LogAmplitude],
-    configs: Array,
-    amplitude: LogAmplitude,
-    replacements: Targets,
-    local_dim: int,
-    rows_per_call: int = 2048,
-) -> dict[Patch, Array]:
+    log_amplitude: Callable[[Array], LogAmplitude], configs: Array, amplitude: LogAmplitude,
+    replacements: Targets, local_dim: int, rows_per_call: int = 2048,
+) -> dict[Patch, Array]:  # fmt: skip
     """psi(s with the patch replaced) / psi(s) by full amplitudes, (B, R) per patch.
 
     Only replacements that exist are evaluated, those of all patches together in batches of

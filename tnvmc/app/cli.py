@@ -80,29 +80,6 @@ def _require_source(options: argparse.Namespace, verb: str) -> None:
 
 @command("compare several states, each an [[ansatz]], with the budget in [compare]", *SOURCE)
 def _compare(options: argparse.Namespace) -> int:
-    """example, study.toml:
-
-    [lattice]
-    shape = [4, 4]
-
-    [hamiltonian]
-    model = "heisenberg"
-
-    [compare]
-    seconds = 60               # or steps: the same for each state
-
-    [[ansatz]]
-    name = "PEPS"
-    kind = "peps"
-    D = 3
-
-    [[ansatz]]
-    name = "ViT"
-    kind = "vit"
-    patch = 2
-
-    tnvmc compare study.toml --out runs/study
-    """
     from tnvmc.series.machine import COMPARISON
 
     _require_source(options, "compare")
@@ -120,17 +97,6 @@ def _compare(options: argparse.Namespace) -> int:
     option("--sector", metavar="2Sz", type=int, help="twice the total Sz (default: the smallest)"),
 )
 def _exact(options: argparse.Namespace) -> None:
-    """example, heisenberg.toml:
-
-    [lattice]
-    shape = [4, 4]
-
-    [hamiltonian]
-    model = "heisenberg"
-
-    tnvmc exact heisenberg.toml
-    tnvmc exact heisenberg.toml --sector 2
-    """
     from tnvmc.app.exact import exact_text
     from tnvmc.report.live import working
 

@@ -4,10 +4,11 @@ import argparse
 import contextlib
 import os
 import sys
+import tomllib
 import warnings
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from textwrap import dedent
+from pathlib import Path
 from typing import Any, NoReturn
 
 from tnvmc._version import __version__
@@ -73,22 +74,8 @@ def complain(status: int, *lines: str) -> int:
     return status
 
 
-EXAMPLE = """\
-example, heisenberg.toml:
-
-  [lattice]
-  shape = [4, 4]             # kind = "square", boundary = "open"
-
-  [hamiltonian]
-  model = "heisenberg"       # J = 1.0
-
-  [ansatz]
-  D = 4                      # kind = "peps"
-
-  tnvmc run heisenberg.toml --set optimizer.steps=60 --out runs/first
-  tnvmc run --resume runs/first --set optimizer.steps=100
-  tnvmc exact heisenberg.toml
-"""
+EXAMPLES: dict[str, str] = tomllib.loads((Path(__file__).parent / "help.toml").read_text("utf-8"))
+"""By command what ends its help; "run" of all that take settings."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -127,13 +114,13 @@ def make_parser() -> argparse.ArgumentParser:
     """Make the parser of all commands that are registered."""
     verbatim: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter}
     about = "Ground states of lattice Hamiltonians: PEPS and variational Monte Carlo."
-    parser = _Parser(prog="tnvmc", description=about, epilog=EXAMPLE, **verbatim)
+    parser = _Parser(prog="tnvmc", description=about, epilog=EXAMPLES["run"], **verbatim)
     parser.add_argument("--version", action="version", version=f"tnvmc {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for function, text, arguments in _COMMANDS:
         name, about = function.__name__[1:], text[0].upper() + text[1:] + "."
-        end = dedent("    " + (function.__doc__ or "")) if function.__doc__ else None
-        end = end or (EXAMPLE if SET in arguments else None)
+        default = EXAMPLES["run"] if SET in arguments else None
+        end = EXAMPLES.get(name, function.__doc__ or default)
         added = commands.add_parser(name, help=text, description=about, epilog=end, **verbatim)
         for names, rest in arguments:
             added.add_argument(*names, **rest)

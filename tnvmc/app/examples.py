@@ -33,7 +33,9 @@ def copy_examples(folder: str | Path) -> list[Path]:
         ConfigError: a file of this name with other content is there; then nothing is written.
         OSError: the folder cannot be made or written.
     """
-    places = {Path(folder) / file.name: file.read_bytes() for file in example_files()}
+    files = example_files()
+    files += sorted(files[0].parent.glob("my_*.py"))  # classes that they name
+    places = {Path(folder) / file.name: file.read_bytes() for file in files}
     held = [path for path in places if os.path.lexists(path)]
     if changed := [path for path in held if read_plain(path) != places[path]]:
         raise ConfigError(

@@ -234,7 +234,7 @@ class StagedRun(OneStage):
         settings = self.stage.settings
         ansatz = build_ansatz(settings, self.operator)
         if blank:
-            theta = np.zeros(ansatz.n_params, np.dtype(settings.ansatz.dtype))
+            theta = np.zeros(ansatz.n_params, np.dtype(settings.ansatz.dtype or ansatz.dtype))
         else:
             theta = build_theta(settings, self.operator, ansatz)
         return self._vmc(self.stage, ansatz, theta, self.first_step)

@@ -105,13 +105,9 @@ def two_rings(
 
 
 def strip_of(
-    tables: SiteTables,
-    sites: range,
-    n_cols: int,
-    around: tuple[Any, Any],
-    n_walkers: int,
+    tables: SiteTables, sites: range, n_cols: int, around: tuple[Any, Any], n_walkers: int,
     odd: tuple[int, ...] = (),
-) -> Any:
+) -> Any:  # fmt: skip
     """Give rows between two boundaries, as kernels take them.
 
     `tables` are those of all sites, absorbed from above, `sites` those of one row, or of two,
@@ -163,13 +159,9 @@ def _given(
 
 @lru_cache(maxsize=4096)
 def _row_plan(
-    own: tuple[Shape, ...],
-    begins: tuple[int, ...],
-    of_above: tuple[int, ...],
-    bonds_above: tuple[int, ...],
-    sketch: tuple[Shape, ...],
-    chi: int,
-) -> tuple[np.ndarray, np.ndarray, tuple[Shape, ...]]:
+    own: tuple[Shape, ...], begins: tuple[int, ...], of_above: tuple[int, ...],
+    bonds_above: tuple[int, ...], sketch: tuple[Shape, ...], chi: int,
+) -> tuple[np.ndarray, np.ndarray, tuple[Shape, ...]]:  # fmt: skip
     """Columns of a row that is absorbed, bonds of its boundary and shapes of its tensors."""
     bonds_below = (*(left for _, _, left in sketch), sketch[-1][1])
     legs = _legs((own,), (begins,), (of_above, bonds_above), (begins_of(sketch), bonds_below))
@@ -187,11 +179,9 @@ def _row_plan(
 
 @lru_cache(maxsize=4096)
 def _legs(
-    shapes: tuple[tuple[Shape, ...], ...],
-    begins: tuple[tuple[int, ...], ...],
-    above: tuple[tuple[int, ...], tuple[int, ...]],
-    below: tuple[tuple[int, ...], tuple[int, ...]],
-) -> np.ndarray:
+    shapes: tuple[tuple[Shape, ...], ...], begins: tuple[tuple[int, ...], ...],
+    above: tuple[tuple[int, ...], tuple[int, ...]], below: tuple[tuple[int, ...], tuple[int, ...]],
+) -> np.ndarray:  # fmt: skip
     """Rows of numbers that describe columns, in the order of `backend.host.columns`."""
     legs = []
     for c in range(len(shapes[0])):

@@ -126,11 +126,9 @@ def closures(network: DoubleNetwork, view: View) -> Iterator[Closed]:
 
 
 def close_strip(
-    network: DoubleNetwork,
-    terms: StripTerms,
-    around: tuple[BoundaryMPS | None, BoundaryMPS | None],
-    log_scale: float | None = None,
-) -> Closed:
+    network: DoubleNetwork, terms: StripTerms,
+    around: tuple[BoundaryMPS | None, BoundaryMPS | None], log_scale: float | None = None,
+) -> Closed:  # fmt: skip
     """Close a strip without and with its terms, going once from left to right.
 
     Terms that begin alike share what is left of their ends, terms that end alike what is right.
@@ -178,11 +176,9 @@ def _absorbed(strip: Strip, c: int, right: Environment, sites: Sequence[Array]) 
 
 
 def _close_pairs(
-    network: DoubleNetwork,
-    row: int,
-    sources: Mapping[Source, Mapping[int, Ends]],
+    network: DoubleNetwork, row: int, sources: Mapping[Source, Mapping[int, Ends]],
     around: tuple[Boundaries, Boundaries],
-) -> Iterator[Closed]:
+) -> Iterator[Closed]:  # fmt: skip
     """Pairs of sites at any distance whose upper site is in `row`, closed at the row of the lower.
 
     A source is the network with the unit of the upper site in it; all of them are absorbed row by

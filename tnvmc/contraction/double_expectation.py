@@ -62,13 +62,9 @@ class DoubleLayerValue:
 
 
 def boundary_expectation(
-    tensors: Sequence[Array],
-    operator: Operator,
-    chi: int,
-    *,
-    magnetisation: int | None = None,
+    tensors: Sequence[Array], operator: Operator, chi: int, *, magnetisation: int | None = None,
     seed: int = 0,
-) -> DoubleLayerValue:
+) -> DoubleLayerValue:  # fmt: skip
     """Give <psi|H|psi> / <psi|psi> by boundary MPS of the double layer, at `estimated_cost`.
 
     Terms in one row or column, or within two rows or two columns, are contracted exactly between

@@ -65,13 +65,9 @@ class _Compression:
 
 
 def double_boundaries(
-    tensors: Sequence[Array],
-    shape: tuple[int, int],
-    chi: int,
-    seed: int = 0,
-    *,
+    tensors: Sequence[Array], shape: tuple[int, int], chi: int, seed: int = 0, *,
     oversampling: int = 2,
-) -> list[DoubleBoundary]:
+) -> list[DoubleBoundary]:  # fmt: skip
     """Give the boundaries of <psi|psi> from below, for direct draws and norms, a row at a time.
 
     Rows of tensors (d, up, left, down, right) are absorbed by successive randomised compression

@@ -173,11 +173,9 @@ def _closed(y: Array, environment: Array) -> Array:
 
 
 def _sweep(
-    boundary: BoundaryMPS | None,
-    row: Row | TableRow,
-    chi: int,
+    boundary: BoundaryMPS | None, row: Row | TableRow, chi: int,
     basis: Callable[[Array, int], Array],
-) -> BoundaryMPS:
+) -> BoundaryMPS:  # fmt: skip
     """Carry the part that is not yet decomposed along the row, leaving isometries behind.
 
     ``basis(y, column)`` gives an orthonormal basis q (B, down * kappa, <= chi) for the carried

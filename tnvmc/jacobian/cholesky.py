@@ -233,12 +233,9 @@ def lower_factor(matrix: np.ndarray, shift: float) -> np.ndarray:
 
 
 def factorise(
-    matrix: Mapping[int, np.ndarray],
-    factor: dict[int, np.ndarray],
-    n: int,
-    shift: float,
+    matrix: Mapping[int, np.ndarray], factor: dict[int, np.ndarray], n: int, shift: float,
     ranks: Ranks = ALONE,
-) -> int | None:
+) -> int | None:  # fmt: skip
     """Fill in the lower triangle of L with A + shift = L L^dagger; all ranks call it.
 
     Args:

@@ -40,11 +40,9 @@ class _Panel(NamedTuple):
 
 
 def gram_of_slices(
-    slices: Sequence[np.ndarray],
-    spins: np.ndarray,
-    groups: Sequence[int],
+    slices: Sequence[np.ndarray], spins: np.ndarray, groups: Sequence[int],
     scales: np.ndarray | None = None,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """Compute O O^dagger: (M, M), a new array, Hermitian in every bit, in double precision.
 
     Args:
@@ -164,12 +162,9 @@ def adder(gram: np.ndarray) -> Callable[..., Any]:
 
 
 def _add_at(
-    total: np.ndarray,
-    rows: np.ndarray,
-    columns: np.ndarray,
-    block: np.ndarray,
+    total: np.ndarray, rows: np.ndarray, columns: np.ndarray, block: np.ndarray,
     scales: tuple[np.ndarray, np.ndarray],
-) -> None:
+) -> None:  # fmt: skip
     """What the kernel does, without Numba: a tenth of its speed."""
     of_rows, of_columns = scales
     total[np.ix_(rows, columns)] += exact_sums.rounded(block, of_rows[rows], of_columns[columns])

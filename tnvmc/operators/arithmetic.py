@@ -54,15 +54,9 @@ class Arithmetic:
 
     @classmethod
     def from_terms(
-        cls,
-        lattice: Lattice,
-        terms: Iterable[tuple[Iterable[int], Any]],
-        *,
-        local_dim: int = 2,
-        units: str = "custom",
-        name: str = "operator",
-        fermions: Fermions | None = None,
-    ) -> Self:
+        cls, lattice: Lattice, terms: Iterable[tuple[Iterable[int], Any]], *, local_dim: int = 2,
+        units: str = "custom", name: str = "operator", fermions: Fermions | None = None,
+    ) -> Self:  # fmt: skip
         """Build an operator from (sites, matrix) pairs, sites in any order.
 
         Raises:
@@ -74,15 +68,9 @@ class Arithmetic:
 
     @classmethod
     def from_products(
-        cls,
-        lattice: Lattice,
-        products: Iterable[Sequence[Any]],
-        *,
-        local_dim: int = 2,
-        units: str = "custom",
-        name: str = "operator",
-        fermions: Fermions | None = None,
-    ) -> Self:
+        cls, lattice: Lattice, products: Iterable[Sequence[Any]], *, local_dim: int = 2,
+        units: str = "custom", name: str = "operator", fermions: Fermions | None = None,
+    ) -> Self:  # fmt: skip
         """Build an operator from texts: ("Sx Sx + Sy Sy", "nearest", 1.0), ("Sz", "all", 0.3).
 
         Args:

@@ -211,11 +211,9 @@ def _digit_sums(n_digits: int, weights: tuple[int, ...]) -> np.ndarray:
 
 
 def sparse_matrix(
-    replacements: Mapping[Patch, Replacement],
-    diagonal: Callable[[np.ndarray], np.ndarray],
-    states: Basis,
-    signs: Callable[..., np.ndarray] | None = None,
-) -> Any:
+    replacements: Mapping[Patch, Replacement], diagonal: Callable[[np.ndarray], np.ndarray],
+    states: Basis, signs: Callable[..., np.ndarray] | None = None,
+) -> Any:  # fmt: skip
     """Build <s|H|s'> over a basis: scipy.sparse.csr_matrix, rows and columns in basis order.
 
     `replacements` are off-diagonal elements by patch, which stay in the basis, `diagonal` gives

@@ -140,14 +140,9 @@ def tv(
 
 
 def hubbard(
-    lattice: Lattice,
-    t: Coupling = 1.0,
-    U: Coupling = 8.0,
-    t2: Coupling = 0.0,
-    mu: Coupling = 0.0,
-    *,
-    particles: Particles = None,
-) -> Operator:
+    lattice: Lattice, t: Coupling = 1.0, U: Coupling = 8.0, t2: Coupling = 0.0, mu: Coupling = 0.0,
+    *, particles: Particles = None,
+) -> Operator:  # fmt: skip
     """Build H = -t sum_<ij> hops - t2 sum_<<ij>> hops + U sum n_up n_down - mu sum n.
 
     A hop is c+_i c_j + h.c. of both spins, t2 is along the bonds of kind "diagonal".  Local states
@@ -171,13 +166,9 @@ def tj(
 
 
 def _model(
-    name: str,
-    units: str,
-    lattice: Lattice,
-    fermions: Fermions | None = None,
-    particles: Particles = None,
-    **parts: tuple[str, Coupling, Any],
-) -> Operator:
+    name: str, units: str, lattice: Lattice, fermions: Fermions | None = None,
+    particles: Particles = None, **parts: tuple[str, Coupling, Any],
+) -> Operator:  # fmt: skip
     """A sum over couplings by name: each with a kind of places, its values, and a matrix there, or
     of fermions a product as text.
     """

@@ -18,7 +18,7 @@ from tnvmc.storage.run_files import Damage, Json, Run, is_current, is_outdated, 
 from tnvmc.trust.finished_run import of_last_stage
 
 # Keys of [ansatz] that are no part of a network.
-_NO_PART = {"kind", "D", "dtype", "init", "symmetrise", "characters"}
+_NO_PART = {"kind", "D", "dtype", "init", "symmetrise", "characters", "folder"}
 
 STATUSES = ("error", "warning", "open", "good")
 """Of diagnostics, the worst first."""
@@ -85,12 +85,12 @@ def facts(run: Run, counted: Json | None = None) -> dict[str, str]:
     if kind:
         D, shares = ansatz.get("D"), symmetries_text(ansatz, result.get("sharing") or counted)
         found["state"] = [kind, D and f"D = {D}", ansatz.get("dtype"), shares]
-    if kind in NETWORKS:
+    if kind in (*NETWORKS, "flax", "own"):
         parts = {key: value for key, value in ansatz.items() if key not in _NO_PART}
         found["network"] = [
             f"{key} = {' '.join(map(str, np.ravel(value).tolist())).lower()}"
             for key, value in parts.items()
-            if value not in (None, False, [])
+            if value not in (None, False, [], {})
         ]
     if kind == "peps" and (scheme := run.setting("contraction", "scheme")):
         found["contraction"] = [scheme, _chi(run)]

@@ -27,6 +27,8 @@ from tnvmc.settings.rules import check_symmetries
 from tnvmc.storage.run_files import Run, as_array
 
 _NAME = re.compile(r"\w[\w .,=+()-]*")
+_CONTRACTED = (None, "peps", "mps")
+"""Kinds of which amplitudes are contracted; the one of a block that names none is a PEPS."""
 
 
 def named(section: str, names: Sequence[Any], label: str) -> list[str]:
@@ -124,7 +126,7 @@ def sections_of(shared: Json, block: Json, measured: Json) -> dict[str, Any]:
     sections = {n: dict(part) if isinstance(part, Mapping) else part for n, part in shared.items()}
     measure = sections.setdefault("measure", {})
     measure.update(measured)
-    if _kinds(block)[0] in NETWORKS:  # what is shared of contractions is not for them
+    if _kinds(block)[0] not in _CONTRACTED:  # what is shared of contractions is not for them
         sections.pop("contraction", None)
         measure.pop("chi", None)
     own = dict(block)
@@ -142,7 +144,8 @@ def sections_of(shared: Json, block: Json, measured: Json) -> dict[str, Any]:
 
 def check_threads(threads: int | None, budget: Budget, blocks: Mapping[str, Json]) -> None:
     """Refuse what would hold back tensor networks alone: JAX takes all cores."""
-    networks = any(kind in NETWORKS for block in blocks.values() for kind in _kinds(block))
+    kinds = {kind for block in blocks.values() for kind in _kinds(block)}
+    networks = not kinds.isdisjoint({*NETWORKS, "flax"})
     cores = available_cores()
     if budget.seconds is not None and networks and threads is not None and threads < cores:
         text = f"the networks would use all {cores} cores within the same seconds; remove it"

@@ -331,14 +331,14 @@ class VMC:
 
     @overload
     def expect(
-        self, operator: Operator, n_samples: int | None = None,
-        chi: int | None = None, n_burn: int | None = None, progress: bool = False,
+        self, operator: Operator, n_samples: int | None = None, chi: int | None = None,
+        n_burn: int | None = None, progress: bool = False,
     ) -> Expectation: ...  # fmt: skip
 
     @overload
     def expect(
-        self, operator: NonHermitian, n_samples: int | None = None,
-        chi: int | None = None, n_burn: int | None = None, progress: bool = False,
+        self, operator: NonHermitian, n_samples: int | None = None, chi: int | None = None,
+        n_burn: int | None = None, progress: bool = False,
     ) -> ComplexEstimate: ...  # fmt: skip
 
     @collective

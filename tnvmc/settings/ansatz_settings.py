@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, StrictBool, StrictStr, create_model
 from tnvmc.ansatz.neural import NETWORKS, Network, architectures
 from tnvmc.lattice.embedding import Bonds
 from tnvmc.lattice.lattice import Lattice
-from tnvmc.limits import Positive, PositiveNumber, Section, meaning
+from tnvmc.limits import Path, Positive, PositiveNumber, Section, meaning
 
 
 def _no_start(path: str) -> str:
@@ -34,9 +34,11 @@ class _Ansatz(Section):
     is_network: ClassVar[bool] = False
     is_autoregressive: ClassVar[bool] = False
     has_bonds: ClassVar[bool] = False  # a bond dimension D
+    is_own: ClassVar[bool] = False  # of a class that the file names
     kind: str
     """`mps` has bonds along the rows and back alone; `product` has no bond dimension. `product` is
-    one of single sites, `product_of_states` of two wave functions."""
+    one of single sites, `product_of_states` of two wave functions. `flax` is any Flax module, `own`
+    any class of a wave function, as `module` names it."""
     dtype: Literal["float64", "float32", "complex128", "complex64"] | None = None
     """Type of the parameters and of all contractions. Default: `float64`, or `complex128` if the
     Hamiltonian is complex."""
@@ -160,10 +162,37 @@ class NetworkSettings(_WithoutBonds):
     inversion. The Hamiltonian must have them; the cost is multiplied by their number. For an
     autoregressive network |psi|² is averaged, so that it can still be sampled directly."""
 
-    def keywords(self) -> dict[str, Any]:
+    def given(self) -> dict[str, Any]:
         """Give the arguments of the network, but those that are left to it."""
         found = {key: getattr(self, key) for key in self.arguments}
         return {key: value for key, value in found.items() if value is not None}
+
+
+class OwnSettings(NetworkSettings):
+    """Classes of the user's own, Flax modules and other wave functions: either word serves."""
+
+    is_own: ClassVar[bool] = True
+    arguments: ClassVar = ("module", "keywords", "inputs", "holomorphic")
+    of_modules: ClassVar = ("inputs", "holomorphic", "freeze", "marshall", "average")
+    kind: Literal["flax", "own"] = "flax"
+    dtype: None = None  # type: ignore[assignment]
+    """Of a class of its own, that of its parameters."""
+    module: StrictStr
+    """Where the class is, `"my_nets:ResCNN"` or `"netket.models:RBM"`: in the folder of the
+    settings file, else in the Python path. It is imported, so that its code runs."""
+    keywords: dict[StrictStr, Any] = Field({})
+    """Arguments of the class. `lattice`, `n_sites`, `local_dim` and `rngs` are given to one that
+    has arguments of these names."""
+    folder: Path | None = None
+    """Where `module` is looked up first. Default: the folder of the settings file."""
+    inputs: Literal["states", "spins"] | None = None
+    """What a module is given: local states 0 and 1, or spins +1 and -1. Default: `spins` for
+    models of NetKet, else `states`."""
+    holomorphic: StrictBool | None = None
+    """Complex parameters in which ln psi is holomorphic: half the cost. Default: as the module
+    says in an attribute of this name, else `false`."""
+    marshall: StrictBool = False  # type: ignore[assignment]
+    """Multiply psi by Marshall's sign, (-1)^(number of down spins on one sublattice)."""
 
 
 class AutoregressiveSettings(NetworkSettings):
@@ -223,7 +252,7 @@ class SlaterSettings(_WithoutBonds):
 
 _SECOND = (
     PeriodicMPSSettings, ProductSettings, JastrowSettings, SlaterSettings,
-    *(_network(kind, network) for kind, network in NETWORKS.items()),
+    *(_network(kind, network) for kind, network in NETWORKS.items()), OwnSettings,
 )  # fmt: skip
 
 
@@ -254,7 +283,7 @@ class ProductOfStatesSettings(_WithoutBonds):
 
 def named(kind: str) -> str:
     """Give a kind with its article."""
-    return f"{'an' if kind in ('mps', 'rbm', 'rnn') else 'a'} {kind}"
+    return f"{'an' if kind in ('mps', 'rbm', 'rnn', 'own') else 'a'} {kind}"
 
 
 if TYPE_CHECKING:

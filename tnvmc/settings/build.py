@@ -38,9 +38,9 @@ from tnvmc.sampling.configurations import in_sector, sector_of
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import MAX_CONFIGS, Enumerate
 from tnvmc.sampling.problem import Samples
-from tnvmc.settings.ansatz_settings import NetworkSettings
 from tnvmc.settings.config import DEFAULT_SAMPLES, Settings, default_dtype, measured_chi
 from tnvmc.settings.optimizer_settings import OptimizerSettings
+from tnvmc.settings.own_state import build_own
 from tnvmc.settings.problems import errors_of
 from tnvmc.storage.identity import plain
 
@@ -152,13 +152,13 @@ def chi_to_measure(settings: Settings, ansatz: Ansatz) -> int | None:
     return measured_chi(chi_of(ansatz))
 
 
-def _network(settings: NetworkSettings, operator: Operator, magnetisation: int | None) -> Ansatz:
+def _network(settings: Any, operator: Operator, magnetisation: int | None) -> Ansatz:
     """A network with what is done to it on its way to psi; described in its `architecture`."""
     kind, dtype, lattice, keywords = settings.kind, settings.dtype, operator.lattice, {}
     try:
         from tnvmc.ansatz.neural.flax import FlaxAnsatz
 
-        module = NETWORKS[kind].load()
+        module = None if settings.is_own else NETWORKS[kind].load()
     except (ImportError, AttributeError) as error:
         raise ValueError(
             f"ansatz.kind = '{kind}': a network needs JAX and Flax, which cannot be imported here "
@@ -166,7 +166,7 @@ def _network(settings: NetworkSettings, operator: Operator, magnetisation: int |
         ) from None
     if settings.is_autoregressive:
         keywords["magnetisation"] = magnetisation
-    keywords |= settings.keywords()
+    keywords |= settings.given()
     group = symmetry_group(operator, settings.average) if settings.average else None
     signs: Any = None
     hint = "; give ansatz.marshall = true, or leave that symmetry out"
@@ -177,16 +177,15 @@ def _network(settings: NetworkSettings, operator: Operator, magnetisation: int |
         with errors_of("ansatz.average", hint):
             check_characters(operator, group, magnetisation or 0)
     treated = {"marshall": bool(settings.marshall), "average": sorted(settings.average)}
-    return FlaxAnsatz(
-        lattice,
-        lambda rngs: module(lattice, **keywords, local_dim=operator.local_dim, rngs=rngs),
-        local_dim=operator.local_dim,
-        dtype=dtype,
-        signs=signs,
-        group=group,
-        freeze=settings.freeze,
-        architecture=plain({"kind": kind, "dtype": dtype, **keywords, **treated}),
-    )
+    about: dict[str, Any] = {
+        "local_dim": operator.local_dim, "dtype": dtype, "signs": signs, "group": group,
+        "freeze": settings.freeze,
+        "architecture": plain({"kind": kind, "dtype": dtype, **keywords, **treated}),
+    }  # fmt: skip
+    if module is None:
+        return build_own(settings, operator, FlaxAnsatz, about)
+    given = {"local_dim": operator.local_dim, **keywords}
+    return FlaxAnsatz(lattice, lambda rngs: module(lattice, **given, rngs=rngs), **about)
 
 
 def build_sampler(settings: Settings, operator: Operator) -> Samples:

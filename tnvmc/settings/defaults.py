@@ -166,6 +166,8 @@ def _unset(section: Section, defaults: dict[str, Any]) -> dict[str, Any]:
 def _of_ansatz(settings: Settings, operator: Operator | None) -> dict[str, Any]:
     """Give the defaults of [ansatz], for a product with the tables of both states."""
     ansatz = settings.ansatz
+    if ansatz.is_own:
+        return {}
     if ansatz.is_network:
         return _of_network(settings, operator)
     values: dict[str, Any] = {} if operator is None else {"dtype": default_dtype(operator)}
@@ -173,6 +175,7 @@ def _of_ansatz(settings: Settings, operator: Operator | None) -> dict[str, Any]:
     for key, state in ansatz.factors.items():
         alone = _signs(False, state.is_autoregressive)
         own = _unset(state, alone if state.is_network else {"dtype": dtype})
+        own = {} if state.is_own else own
         own |= {"init": "simple_update"} if state.init == AUTO else {}  # nothing is tried of a part
         values[key] = state.model_copy(update=own)
     return values

@@ -53,14 +53,9 @@ _STATES = {
 
 
 def described(
-    vmc: Made,
-    out: str,
-    steps: int,
-    *,
-    init: str | None = None,
-    measure: Mapping[str, Any] | None = None,
-    before: Mapping[str, Any] | None = None,
-) -> Section:
+    vmc: Made, out: str, steps: int, *, init: str | None = None,
+    measure: Mapping[str, Any] | None = None, before: Mapping[str, Any] | None = None,
+) -> Section:  # fmt: skip
     """Give the content of config.toml for a VMC.
 
     Where settings make the same VMC it is what ``tnvmc run`` would have written.  Else it has a

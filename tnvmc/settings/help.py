@@ -90,7 +90,8 @@ def settings_text(name: str | None = None) -> str:
         return "\n\n".join([first, *(_key(name, key) for key in keys(name))])
     if name == "compare":
         budget = [f"compare.{key}  {meaning(Budget, key)}" for key in Budget.model_fields]
-        more = "Sections of each [[ansatz]] stand in its table: docs/compare.md."
+        more = """Sections of each [[ansatz]] stand in its table: docs/compare.md.
+Networks of your own: kind = "flax", module = "my_nets:ResCNN"; tnvmc settings ansatz.module."""
         return "\n".join(
             ["[compare]  What each state may use, one of two; and its runs.", *budget, more]
         )

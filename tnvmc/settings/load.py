@@ -47,7 +47,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     text = ""
     try:
         text = read_plain(path, anywhere=True).decode("utf-8-sig")  # some editors begin with a mark
-        return tomllib.loads(text)
+        return _with_folder(tomllib.loads(text), path)
     except tomllib.TOMLDecodeError as error:
         why = f"not valid TOML: {error}{_unquoted(text, str(error))}"
     except UnicodeDecodeError:
@@ -63,6 +63,16 @@ def read_toml(path: Path) -> dict[str, Any]:
     except OSError as error:
         why = f"cannot be read ({error.strerror})"
     raise ConfigError(ConfigProblem(str(path), "file", why))
+
+
+def _with_folder(data: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Let classes that a file names be looked up in its folder, where it names no other."""
+    tables: Any = data.get("ansatz")
+    tables = [t for t in (tables if isinstance(tables, list) else [tables]) if hasattr(t, "get")]
+    for table in (*tables, *(each.get(key) for each in tables for key in _TABLES)):
+        if hasattr(table, "setdefault") and "module" in table:
+            table.setdefault("folder", str(path.parent.absolute()))
+    return data
 
 
 def _unquoted(text: str, why: str) -> str:

@@ -56,12 +56,9 @@ _EXACT_ERROR = 1e-9  # of the largest energy there can be: what rounding may mak
 
 
 def judged(
-    found: Measured,
-    lower: Sequence[LowerState],
-    known: KnownEnergy | None = None,
-    *,
+    found: Measured, lower: Sequence[LowerState], known: KnownEnergy | None = None, *,
     final: bool = True,
-) -> Measured:
+) -> Measured:  # fmt: skip
     """Judge a measured energy: by its samples, the closures of psi, exact energies, other sectors.
 
     Codes: those that the measurement has, of `of_samples`, `of_signs`, `of_variance`, `of_excited`,
@@ -158,13 +155,9 @@ def of_signs(found: Measured) -> Iterator[Diagnostic]:
 
 
 def of_level(
-    energy: tuple[float, float],
-    place: Place,
-    most: int = DIAGONALISED,
-    known: KnownEnergy | None = None,
-    *,
-    final: bool = True,
-) -> Iterator[Diagnostic]:
+    energy: tuple[float, float], place: Place, most: int = DIAGONALISED,
+    known: KnownEnergy | None = None, *, final: bool = True,
+) -> Iterator[Diagnostic]:  # fmt: skip
     """Compare an energy and its error (totals) with the level of its place, and with other sectors.
 
     Codes: below_reference; above_reference, since few steps, a small bond dimension or a metastable

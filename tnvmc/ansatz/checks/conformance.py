@@ -29,13 +29,9 @@ Array = Any
 
 
 def check_ansatz(
-    ansatz: Ansatz,
-    theta: Array,
-    *,
-    configs: Array | None = None,
-    rtol: float | None = None,
+    ansatz: Ansatz, theta: Array, *, configs: Array | None = None, rtol: float | None = None,
     seed: int = 0,
-) -> None:
+) -> None:  # fmt: skip
     """Check an ansatz against its own `log_amplitude`, in this order:
 
     shapes and dtypes; independence of the batch; ratios of `measure` for all kinds of tables;

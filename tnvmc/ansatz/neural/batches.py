@@ -130,8 +130,8 @@ def _equations(jaxpr: Any) -> Iterator[Any]:
 
 
 def in_batches(
-    run: Callable[..., Any], theta: Array, rows: Array, largest: int,
-    by_blocks: bool = True, least: int = 1,
+    run: Callable[..., Any], theta: Array, rows: Array, largest: int, by_blocks: bool = True,
+    least: int = 1,
 ) -> list[Array]:  # fmt: skip
     """Give results (B, ...) of a compiled function of theta and rows (B, N), in padded batches.
 

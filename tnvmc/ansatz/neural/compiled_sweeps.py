@@ -221,13 +221,9 @@ class CompiledSweeps(PlainSweep):
         return self.walk(theta, walkers, moves, uniforms[None, ...], power)
 
     def walk(
-        self: Any,
-        theta: Array,
-        walkers: Walkers,
-        moves: Targets,
-        uniforms: Array,
+        self: Any, theta: Array, walkers: Walkers, moves: Targets, uniforms: Array,
         power: Array | float,
-    ) -> tuple[Walkers, SweepInfo]:
+    ) -> tuple[Walkers, SweepInfo]:  # fmt: skip
         """K sweeps with uniforms (K, B, n_moves): walkers after each, (K * B), sweep by sweep."""
         xp = array_namespace(uniforms)
         n_sweeps, n_walkers, _ = uniforms.shape

@@ -118,19 +118,12 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
         return self.averaging.kept_by
 
     def __init__(
-        self,
-        lattice: Lattice,
-        network: Any,
-        *,
-        local_dim: int = 2,
-        inputs: Literal["states", "spins"] = "states",
-        holomorphic: bool | None = None,
-        dtype: str | None = None,
-        signs: Sequence[int] | None = None,
-        group: SymmetryGroup | None = None,
-        freeze: Sequence[str] = (),
+        self, lattice: Lattice, network: Any, *, local_dim: int = 2,
+        inputs: Literal["states", "spins"] = "states", holomorphic: bool | None = None,
+        dtype: str | None = None, signs: Sequence[int] | None = None,
+        group: SymmetryGroup | None = None, freeze: Sequence[str] = (),
         architecture: Mapping[str, Any] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         require_lattice("FlaxAnsatz", lattice)
         self.lattice, self.inputs = lattice, inputs
         self.local_dim = whole("FlaxAnsatz", "local_dim", local_dim, 2)
@@ -139,7 +132,8 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
         self.n_params, self.dtype = self.functional.n_params, self.functional.dtype
         check_dtype(self.functional, dtype)
         check_output(self.functional, example)
-        if architecture is None:  # a module of the user's own
+        own = "module" in (architecture or {"module": None})
+        if own:  # a module of the user's own
             check_rows(self.functional, self._as_inputs)
         module = self.functional.module(self.functional.tree)
         can_draw = hasattr(module, "draw")
@@ -152,7 +146,7 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
         self.rows_per_call = 2**18 if self.orbits.useful else 2**16  # many share an orbit
         self.freeze = tuple(freeze)
         check_groups(self.functional, self.freeze)
-        self.architecture = dict(architecture or self._shapes())
+        self.architecture = {**(self._shapes() if own else {}), **(architecture or {})}
         if self.functional.holomorphic:
             check_holomorphic(self.functional, lambda theta, x: self._signed_log(theta, x)[1])
         self.exact_draws = True if can_draw else None

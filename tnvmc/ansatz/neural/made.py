@@ -33,14 +33,9 @@ class MADE(Autoregressive):
     """
 
     def __init__(
-        self,
-        lattice: Lattice,
-        *,
-        magnetisation: int | None = None,
-        local_dim: int = 2,
-        rngs: nnx.Rngs,
-        **architecture: Any,
-    ) -> None:
+        self, lattice: Lattice, *, magnetisation: int | None = None, local_dim: int = 2,
+        rngs: nnx.Rngs, **architecture: Any,
+    ) -> None:  # fmt: skip
         super().__init__(snake(lattice), local_dim=local_dim, magnetisation=magnetisation)
         config = MADEConfig(**architecture)
         self.is_complex = config.output == "complex"

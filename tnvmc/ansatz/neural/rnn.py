@@ -34,14 +34,9 @@ class RNN(Autoregressive):
     """
 
     def __init__(
-        self,
-        lattice: Lattice,
-        *,
-        magnetisation: int | None = None,
-        local_dim: int = 2,
-        rngs: nnx.Rngs,
-        **architecture: Any,
-    ) -> None:
+        self, lattice: Lattice, *, magnetisation: int | None = None, local_dim: int = 2,
+        rngs: nnx.Rngs, **architecture: Any,
+    ) -> None:  # fmt: skip
         super().__init__(snake(lattice), local_dim=local_dim, magnetisation=magnetisation)
         config = RNNConfig(**architecture)
         hidden = config.hidden

@@ -31,14 +31,9 @@ class SymmetryAverage:
     """
 
     def __init__(
-        self,
-        group: SymmetryGroup | None,
-        signs: Sequence[int] | None,
-        local_dim: int,
-        n_sites: int,
-        densities: bool,
-        invariances: np.ndarray | None = None,
-    ) -> None:
+        self, group: SymmetryGroup | None, signs: Sequence[int] | None, local_dim: int,
+        n_sites: int, densities: bool, invariances: np.ndarray | None = None,
+    ) -> None:  # fmt: skip
         elements = () if group is None else group.elements
         self.group = group
         self.local_dim, self.densities = local_dim, densities

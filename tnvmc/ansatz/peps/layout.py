@@ -85,14 +85,9 @@ class TensorLayout:
     n_unshared: int | None = None
 
     def __init__(
-        self,
-        lattice: Lattice,
-        D: int,
-        dtype: str | None = None,
-        local_dim: int = 2,
-        bonds: Bonds = "open",
-        sharing: Sharing | Literal["auto"] | None = "auto",
-    ) -> None:
+        self, lattice: Lattice, D: int, dtype: str | None = None, local_dim: int = 2,
+        bonds: Bonds = "open", sharing: Sharing | Literal["auto"] | None = "auto",
+    ) -> None:  # fmt: skip
         if isinstance(D, Lattice):
             raise TypeError("PEPS: the lattice comes first; write PEPS(lattice, D)")
         require_lattice("PEPS", lattice)

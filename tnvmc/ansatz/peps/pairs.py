@@ -283,13 +283,9 @@ def _along_row(
 
 
 def _to_the_right(
-    around: Environments,
-    sources: _Sources,
-    column: int,
-    columns: list[int],
-    left: Environment,
+    around: Environments, sources: _Sources, column: int, columns: list[int], left: Environment,
     right: list[Environment],
-) -> Array:
+) -> Array:  # fmt: skip
     """Ratios (S, columns, d) of sources of one site, carried through the rest of their row."""
     xp, n_cols = array_namespace(around.configs), around.layers.n_cols
     row = int(sources.sites[0]) // n_cols
@@ -355,12 +351,9 @@ def _site_environment(
 
 
 def _closed(
-    around: Environments,
-    site: int,
-    environment: tuple[Array, Array],
-    before: LogAmplitude,
+    around: Environments, site: int, environment: tuple[Array, Array], before: LogAmplitude,
     chosen: Array,
-) -> Array:
+) -> Array:  # fmt: skip
     """Ratios (S, d) of the amplitudes with every local state at the site to those (S,) before.
 
     `chosen` (S,) is the tensor of the present state, of whose variant the others are too.

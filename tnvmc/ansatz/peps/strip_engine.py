@@ -232,14 +232,9 @@ class ArrayStrips:
         return [layers.site("down", "right", place, configs[:, place]) for place in places]
 
     def _closed(
-        self,
-        strip: StripState,
-        network: Strip,
-        window: Window,
-        sides: tuple[Environment, Environment],
-        trial: Array,
-        walkers: Array | None,
-    ) -> LogAmplitude:
+        self, strip: StripState, network: Strip, window: Window,
+        sides: tuple[Environment, Environment], trial: Array, walkers: Array | None,
+    ) -> LogAmplitude:  # fmt: skip
         """Close a window at configurations (n, places) of the walkers (n,), None for all."""
         left, right = sides if walkers is None else (side.take(walkers) for side in sides)
         trial = strip.chosen(trial, walkers)
@@ -311,13 +306,9 @@ class RingStrips:
 
 
 def window_ratios(
-    close: Callable[[Array, Array | None], LogAmplitude],
-    configs: Array,
-    patch: Patch,
-    present: LogAmplitude,
-    table: Array,
-    local_dim: int,
-) -> Array:
+    close: Callable[[Array, Array | None], LogAmplitude], configs: Array, patch: Patch,
+    present: LogAmplitude, table: Array, local_dim: int,
+) -> Array:  # fmt: skip
     """Give psi'/psi (B, R) of every replacement of a patch, those of all walkers in one batch.
 
     Args:

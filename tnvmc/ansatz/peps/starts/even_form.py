@@ -54,14 +54,9 @@ class EvenVidalPEPS(VidalPEPS):
 
     @classmethod
     def from_even(
-        cls,
-        tensors: Sequence[Array],
-        found: Embedding,
-        D: int,
-        is_complex: bool,
-        odd: tuple[int, ...],
-        charge: int | None = None,
-    ) -> "EvenVidalPEPS":
+        cls, tensors: Sequence[Array], found: Embedding, D: int, is_complex: bool,
+        odd: tuple[int, ...], charge: int | None = None,
+    ) -> "EvenVidalPEPS":  # fmt: skip
         """`from_peps` of the even entries; `charge` is the parity of the number of particles.
 
         Without it, the one of which the first tensor has more.
