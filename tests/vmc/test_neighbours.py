@@ -25,8 +25,16 @@ from tnvmc.estimate.observables import energy_terms
 from tnvmc.estimate.reliability import changed_part
 from tnvmc.estimate.statistics import Estimate
 from tnvmc.sampling import streams
+from tnvmc.sampling.problem import SampleInfo
 from tnvmc.vmc.measurement import Total
-from tnvmc.vmc.neighbours import energy_with_neighbours, of_both, widened, with_rare, within_drawn
+from tnvmc.vmc.neighbours import (
+    energy_with_neighbours,
+    flatter,
+    of_both,
+    widened,
+    with_rare,
+    within_drawn,
+)
 from tnvmc.vmc.observation import Observation, observe
 
 EASY = xxz(square(2, 3), Jz=5.0)
@@ -53,6 +61,14 @@ def seen(vmc: VMC) -> Observation:
 def exact(vmc: VMC) -> float:
     other = VMC(EASY, vmc.ansatz, Enumerate(threads=1), theta=vmc.theta)
     return other.measure().energy
+
+
+def test_chains_that_begin_at_direct_draws_are_few() -> None:
+    vmc = easy_axis(8, 64)
+    snapshot = seen(vmc).snapshot
+    for n_draws, n_chains in ((100, 100), (20000, 512)):
+        info = SampleInfo(n_draws, 1, 0.0)
+        assert flatter(DirectSampler(n_draws), snapshot, info).n_walkers == n_chains
 
 
 def test_all_configurations_give_the_exact_energy() -> None:

@@ -39,7 +39,9 @@ _ROUNDING = 1e-12  # relative, between two sums of the same local energies
 
 _FEWER, SHARE = 4, 0.2  # samples over those of the second look; the effective part of these
 
-_BURN = 10  # sweeps of direct draws from |psi|^2, to a power of it
+_BURN, _WALKERS = 10, 512
+"""Sweeps of direct draws from |psi|^2, to a power of it; chains that begin there, at most.  Ten
+sweeps of each of 16384 draws took as long as 100 steps of a transformer."""
 
 _HIDDEN = 0.25
 """Variance of the samples over that of the second look, below which it is measured again."""
@@ -62,7 +64,7 @@ def with_rare(seen: Observation, sampler: Samples) -> Observation:
     if weighted or energy.n_samples < _FEWER * MANY or not seen.problem.ansatz.tempered:
         return seen
     chains = replace(flatter(sampler, seen.snapshot, info), n_samples=energy.n_samples)
-    start = replace(seen.point, configs=seen.snapshot.configs[-info.n_walkers :, :])
+    start = replace(seen.point, configs=seen.snapshot.configs[-chains.n_walkers :, :])
     fewer = replace(chains, n_samples=-(-energy.n_samples // _FEWER))
     progress.begin("rare")
     look = observe(seen.problem, fewer, start, streams.RARE, jacobian=False)
@@ -79,7 +81,8 @@ def with_rare(seen: Observation, sampler: Samples) -> Observation:
 
 def flatter(sampler: Samples, snapshot: Snapshot, info: SampleInfo) -> Sampler:
     """Give chains of the power of |psi|^2 with an effective part of `SHARE`, by samples of it."""
-    chains: Any = sampler if hasattr(sampler, "power") else Sampler(info.n_walkers, n_burn=_BURN)
+    few = min(info.n_walkers, _WALKERS)
+    chains: Any = sampler if hasattr(sampler, "power") else Sampler(few, n_burn=_BURN)
     power = 2 * followed(snapshot.amplitude, 1.0, SHARE) - 1  # all of the way
     return cast(Sampler, replace(chains, power=power, threads=sampler.threads))
 
