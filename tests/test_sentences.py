@@ -108,6 +108,10 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
      ("steps: too noisy to tell whether the energy has settled: a change of -1.20(40)e-4 per site "
      "over the last quarter (20 steps), 3.2 sigma of the measurement; make more steps, or raise "
      "sampler.n_samples")),
+    ("time_bound", {"name": "Sx", "time": 2.0, "error": 0.002, "bound": 0.18},
+     ("time: <Sx> at t = 2 may be off by up to 0.2 from exact evolution, by what the state cannot "
+     "express and by the integrator; the error of 2e-3 is of the samples alone. Compare with a "
+     "larger D or alpha")),
     ("energy_still_falls", {"steps": 20, **MOVED, **CHANGE},
      ("steps: the energy still falls: by 3.2 sigma (6.4e-5 per site) over the last quarter "
      "(20 steps); more steps will lower it")),

@@ -364,9 +364,8 @@ def _search(
 ) -> list[_Level]:
     """Lowest levels of a matrix by Lanczos, to a residual relative to 2 `bound`, 0 for rounding.
 
-    All levels are lowered by 2 `bound`, at least twice the size of any: what Lanczos stops relative
-    to is never near 0.  Levels that were found are not lowered.  Each begins with a random vector
-    of its own: the same one is, within a degenerate level, a sum of the first copies.
+    All are lowered by that, so that what Lanczos stops relative to is never near 0; not those that
+    were found.  Each begins with a vector of its own: one has a single copy of a degenerate level.
     """
     from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 

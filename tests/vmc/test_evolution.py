@@ -20,6 +20,7 @@ from tnvmc import (
     xxz,
 )
 from tnvmc.jacobian.dense import DenseJacobian
+from tnvmc.jacobian.repeated import RepeatedJacobian
 
 SITES, H = 4, 2.0
 LATTICE = square(2, 2)
@@ -130,3 +131,45 @@ def test_observables_are_of_the_sector_of_the_samples() -> None:
     record = vmc.step()
     assert record.optimizer["Sx"] == 0
     assert abs(record.optimizer["Sz"]) < 1e-12
+
+
+def test_noise_of_a_fit_without_rest_cuts_nothing() -> None:
+    """What the samples have not seen is told by the rest of the fit, not by the local energies."""
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(60, 8)) + 1j * rng.normal(size=(60, 8))
+    theta, rule = np.zeros(8, complex), TimeEvolution()
+    for rest, noisy in ((0.0, False), (3.0, True)):
+        energy = rows[:, 0] + rest * rng.normal(size=60)
+        info = rule.direction(theta, DenseJacobian(rows), energy, None, rule.init(theta))[2]
+        assert (info["noise"] > 1e-6, info["rank"] < 7.9) == (noisy, noisy)
+
+
+def test_equal_samples_count_as_samples() -> None:
+    """Rows that stand for several samples have the noise of these."""
+    rng, rule, theta = np.random.default_rng(2), TimeEvolution(signal=0), np.zeros(3, complex)
+    rows = DenseJacobian(rng.normal(size=(30, 3)) + 1j * rng.normal(size=(30, 3)))
+    which, energy = np.repeat(np.arange(30), 4), rng.normal(size=30)
+    merged = RepeatedJacobian(rows, which)
+    apart = DenseJacobian(rows.dense()[which])
+    one, other = (
+        rule.direction(theta, each, energy[which], None, {})[2]["noise"] for each in (merged, apart)
+    )
+    assert one == pytest.approx(other)
+
+
+def test_means_of_orbits_are_those_of_all_configurations() -> None:
+    """Orbits of the Hamiltonian are none of <Sz>: it is measured on all configurations."""
+    pytest.importorskip("flax")
+    from tnvmc import RBM, FlaxAnsatz, symmetry_group
+
+    operator = tfim(LATTICE, h=H)
+    psi = FlaxAnsatz(
+        LATTICE,
+        lambda rngs: RBM(LATTICE, alpha=2, rngs=rngs),
+        group=symmetry_group(operator, ("point", "spin")),
+    )
+    rule = TimeEvolution(step=0.1, observables=["Sx", "Sz"])
+    vmc = VMC(operator, psi, Enumerate(), rule, theta=psi.random(0))
+    last = vmc.step().optimizer
+    assert last["Sz"] == pytest.approx(0, abs=1e-12)
+    assert last["Sx"] == pytest.approx(float(vmc.expect(tfim(LATTICE, J=0, h=-1 / 8)).mean))

@@ -103,8 +103,7 @@ def changed_part(configs: np.ndarray, n_walkers: int) -> float | None:
 def _long_enough(n_walkers: int, draws: float, tau: float) -> bool:
     """Whether chains of few walkers can be cut into parts that are independent for sure.
 
-    Four walkers and more need not be cut, so a tau that is known will do.  Of fewer, what is seen
-    of tau is too small where chains are short, so there must be as many parts as make an error.
+    What is seen of the tau of less than four walkers is too small where chains are short.
     """
     parts = 1 if n_walkers >= _FEWEST_ALONE else BINS_FOR_AN_ERROR / n_walkers
     return draws >= parts * TAUS_PER_BIN * tau

@@ -40,11 +40,7 @@ class Rates:
     given: float | Callable[[int], float]
 
     def __call__(self, step: int) -> float:
-        """Learning rate of a step.
-
-        Raises:
-            ValueError: a function gives no finite number, or one below 0.
-        """
+        """Learning rate of a step; ValueError for what is no finite number, or below 0."""
         if not callable(self.given):
             return self.given
         return real("VMC", f"learning_rate({step})", self.given(step), 0.0)

@@ -286,11 +286,7 @@ def _of_triangle(matrix: Covariance, shift: float) -> Factorised:
 
 
 def _refined(matrix: Covariance, rhs: np.ndarray, shift: float) -> tuple[Array, SolveInfo] | None:
-    """Solve by a factor in single precision; None where the residual does not become small.
-
-    The residual tells whether the factor is good; a bound from its pivots would refuse most
-    averages of S, where the residual falls by a factor of ten and more each time.
-    """
+    """Solve by a factor in single precision; None where the residual does not become small."""
     pivots, solve = _of_triangle(matrix, shift)
     if pivots is None:
         return None

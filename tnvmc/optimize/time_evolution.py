@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from tnvmc.backend.arguments import positive, real
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.base import Jacobian, dagger, is_complex
+from tnvmc.jacobian.repeated import RepeatedJacobian
 from tnvmc.optimize.rule import Info, Rule, RuleState, require_finite
 from tnvmc.optimize.solve import least_squares
 
@@ -54,13 +55,14 @@ class TimeEvolution(Rule):
         object.__setattr__(self, "observables", tuple(names))
 
     def init(self, theta: Array) -> RuleState:
-        """Time, length of the next substep, draws so far, bound of the error."""
+        """Time, length of the next substep, draws so far, and what has added up of errors."""
         if not (self.imaginary or is_complex(theta)):
             raise ValueError(
                 f"TimeEvolution: psi becomes complex in real time, theta is {theta.dtype}; make "
                 "the state with dtype = 'complex128', or evolve in imaginary time"
             )
-        return {"time": 0.0, "substep": self.step * _FIRST, "draws": 0, "bound": 0.0}
+        start = {"time": 0.0, "bound": 0.0, "noise": 0.0}
+        return {**start, "substep": self.step * _FIRST, "draws": 0}
 
     def direction(
         self,
@@ -74,8 +76,8 @@ class TimeEvolution(Rule):
         """Give minus d theta / dt (P,), the state as it was, and a report.
 
         That has `outside` |A d - e|, the speed of the motion that lies outside of the tangent
-        space, `residual` (its square as a share of the whole), and the `rank`.  No direction is
-        cut for noise where state["exact"] says that there is none.
+        space, `residual` (its square as a share of the whole), the `rank`, and `noise`, the error
+        of the speed by the samples, which is 0 where state["exact"] says that there are none.
 
         Cost: M P^2 + 10 P^3; M^2 P + 10 M^3 for fewer samples than parameters.
         """
@@ -90,9 +92,10 @@ class TimeEvolution(Rule):
         others = (rows if narrow else dagger(rows)) @ vectors / xp.sqrt(values)
         left, right = (others, vectors) if narrow else (vectors, others)
         parts = dagger(left) @ target
-        if self.signal and not state.get("exact"):
+        noise = 0.0 * share
+        if not state.get("exact"):
+            noise = _noise(jacobian, target, left, share * parts, share)
             power = xp.abs(parts) ** 2 + 1e-100
-            noise = squares @ (xp.abs(left) ** 2)
             share = share / (1 + (self.signal**2 * noise / power) ** 3)
         step = right @ (share * parts / xp.sqrt(values))
         require_finite("velocity", step, "raise the cutoff, or start elsewhere")
@@ -100,4 +103,21 @@ class TimeEvolution(Rule):
         whole = float(xp.sum(squares))
         residual = outside**2 / whole if whole else 0.0
         info: Info = {"residual": residual, "rank": float(xp.sum(share)), "outside": outside}
+        info["noise"] = float(xp.sum(share**2 * noise)) ** 0.5
         return step if self.imaginary else 1j * step, state, info
+
+
+def _noise(jacobian: Jacobian, target: Array, left: Array, parts: Array, share: Array) -> Array:
+    """Squares of the errors (K,) of components of the velocity along `left` (M, K): by what the fit
+    leaves of samples that it has not seen, or (few samples for the rank) by all of their energies.
+    """
+    xp = array_namespace(target)
+    counts, squares = xp.ones_like(share[:1]), xp.abs(left) ** 2
+    if isinstance(jacobian, RepeatedJacobian):  # a row stands for so many samples
+        numbers = xp.asarray(xp.unique_counts(jacobian.which).counts, dtype=share.dtype)
+        counts = xp.concat([numbers] * (target.shape[0] // numbers.shape[0]))
+    rest = xp.abs(target) ** 2
+    if 2 * float(xp.sum(share)) < target.shape[0]:
+        seen = xp.minimum(squares @ share / counts, xp.asarray(0.99, dtype=share.dtype))
+        rest = xp.abs(target - left @ parts) ** 2 / (1 - seen) ** 2
+    return (rest / counts) @ squares

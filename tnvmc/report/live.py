@@ -226,10 +226,11 @@ def step_numbers(record: StepRecord, n_sites: int, exact: float | None = None) -
         f"var/N {record.variance / n:.2g}",
     ]
     if (time := record.optimizer.get("time")) is not None:
-        means = {key: record.optimizer.get(f"{key}_error") for key in record.optimizer}
+        known = record.optimizer
         told = [
-            f"{k} {with_error(record.optimizer[k], e)}" for k, e in means.items() if e is not None
-        ]
+            f"{k} {with_error(known[k], known[f'{k}_error'])} (off < {known[f'{k}_bound']:.1g})"
+            for k in known if f"{k}_error" in known
+        ]  # fmt: skip
         parts = [f"t {time:.4g}", *parts, *told]
     if exact:
         parts.append(f"rel.err {abs(record.energy / exact - 1):.1e}")

@@ -51,10 +51,8 @@ class Enumerate(Samples):
         """Measure all configurations, with weight |psi|^2 / sum |psi|^2; the point stays.
 
         They are those of one magnetisation if the operator conserves it, else all d^N, in
-        lexicographic order, through `start` and `measure` as in sampling.  Expectation values with
-        these weights are exact for the (truncated) amplitudes, except that configurations with psi
-        = 0 carry no weight whatever their local value times psi.  Cost: one measurement per
-        configuration; memory as for that many samples.
+        lexicographic order.  Means are exact for the (truncated) amplitudes, but configurations
+        with psi = 0 carry no weight, whatever their local value times psi: a variance lacks theirs.
 
         Raises:
             ValueError: more than `MAX_CONFIGS` configurations; psi = 0 everywhere; a magnetisation

@@ -137,8 +137,6 @@ def _with_sharing(settings: Settings) -> Settings:
 def _shares(settings: Settings, sizes: list[int], before: Sharing | None) -> bool:
     """Tell whether a PEPS shares its tensors by default (`default_sharing`), as nothing else is
     asked for.
-
-    A state that shares its tensors by those of this Hamiltonian goes on as it was `before`.
     """
     state, operator = settings.ansatz, hamiltonian(settings)
     other_level = state.symmetrise or settings.orthogonal

@@ -77,9 +77,7 @@ def _point(stage: Json, against: str) -> dict[str, Any]:
 def _extrapolated(points: list[dict[str, Any]], x: list[float]) -> dict[str, Any] | None:
     """Fit a line; its error is that without the point farthest from the end, and what that moves.
 
-    Energies are a line near the ground state only, and a state of small D may lie far outside.  Its
-    error of energy can be so large that chi^2 shows no bend, while its place alone gives the slope
-    a small error.
+    Energies are a line near the ground state only, and a state of small D may lie far outside.
     """
     if len(set(x)) < FEWEST_FOR_A_LINE:
         return None

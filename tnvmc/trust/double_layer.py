@@ -207,11 +207,7 @@ def chosen_chis(when: When) -> tuple[int, ...]:
 
 
 def _costs(operator: Operator, D: int, sector: int | None, when: When) -> dict[int, float]:
-    """Estimate the seconds of each chi of the scan.
-
-    Raises:
-        LeftOut: one that is asked for does not fit the memory, or the first two not the time.
-    """
+    """Estimate the seconds of each chi of the scan; LeftOut for too much memory or time."""
     most = MEMORY_SHARE * available_bytes()
     chosen = chosen_chis(when)
     chis = chosen or tuple(max(2, D**2 // 2) << k for k in range(_DOUBLINGS + 1))

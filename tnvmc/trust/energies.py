@@ -20,7 +20,7 @@ from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.sampling.problem import Problem, Samples
 from tnvmc.storage.identity import kind_in
 from tnvmc.trust.reference import BELOW_EXACT, DIAGONALISED, Place, elsewhere, of_excited
-from tnvmc.trust.steps import unstable
+from tnvmc.trust.steps import off_in_time, unstable
 from tnvmc.vmc.core import State
 from tnvmc.vmc.measurement import Measured
 from tnvmc.vmc.orthogonal import LowerState
@@ -227,12 +227,11 @@ def of_steps(
     """Judge the steps of an optimisation: the last energy, and how many were held back.
 
     Codes: energy_not_finite, optimisation_unstable, doubts of the samples, below_reference, and
-    those of `elsewhere`; what is above the exact energy, the spread of closures and heavy tails are
-    left to a measurement.  Exact energies that are not known are found by diagonalisation only
+    those of `elsewhere`.  Exact energies that are not known are found by diagonalisation only
     where that is expected to take less than a tenth of the seconds of the steps.
     """
     if records and "time" in records[-1].optimizer:  # a state on its way is no level
-        return ()
+        return tuple(off_in_time(records[-1].optimizer))
     last = next((record for record in reversed(records) if not record.undone), None)
     lines = [
         {**vars(record), "diagnostics": [each.as_dict() for each in record.diagnostics]}

@@ -11,7 +11,7 @@ from typing import Any
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.line_fit import change_over_last_quarter, cost
 from tnvmc.shown import ROUNDING
-from tnvmc.trust.steps import SIGNIFICANT, good_lines, of_last_stage, unstable
+from tnvmc.trust.steps import SIGNIFICANT, good_lines, of_last_stage, off_in_time, unstable
 from tnvmc.vmc.results import finite_or_none
 
 Json = Mapping[str, Any]
@@ -52,6 +52,7 @@ def diagnose(result: Json, history: Sequence[Json], found: Json) -> list[Diagnos
         *_exploded(result, history),
         *_made_worse(result, history),
         *_unmoved(history),
+        *off_in_time(history[-1]["optimizer"] if history else {}),
         *unstable(history),
         *_scanned(result, found["chi"]),
     ]
@@ -151,10 +152,7 @@ def _chi(result: Json, points: Sequence[Json]) -> Iterator[Diagnostic]:
 
 
 def _steps(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
-    """Judge whether the energy has come to rest over the last quarter of the good steps.
-
-    It has where no change is seen that matters, and none can hide in the noise of the steps.
-    """
+    """Judge whether no change matters, or can hide in noise, in the last quarter of good steps."""
     lines = good_lines(history)
     steps = [cost(line) for line in lines], [line["energy_error"] for line in lines]
     seen, longer = change_over_last_quarter(*steps), change_over_last_quarter(*steps, quarters=2)

@@ -336,8 +336,7 @@ def _others(operator: Operator, sector: int, most: int) -> dict[int, KnownEnergy
 def _of_cluster(operator: Operator, most: int) -> int | None:
     """Twice the total Sz that a cluster of a dozen sites has at the lowest energy, for all sites.
 
-    The cluster is connected by the terms; those that leave it are left out.  None where `most` is
-    too few states for it.
+    Terms that leave the cluster are left out.  None where `most` is too few states for it.
     """
     n_sites, d, places = operator.n_sites, operator.local_dim, {operator.n_sites // 2: 0}
     size = min(n_sites, int(math.log(_CLUSTER, d) + 1e-9))

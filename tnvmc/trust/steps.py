@@ -50,6 +50,14 @@ def unstable(history: Sequence[Json]) -> Iterator[Diagnostic]:
         yield Diagnostic("optimisation_unstable", "warning", values)
 
 
+def off_in_time(step: Json) -> Iterator[Diagnostic]:
+    """Tell which means of a time evolution may be farther off than twice their errors."""
+    for name in [key[:-6] for key in step if key.endswith("_bound") and key != "error_bound"]:
+        values = {"name": name, "time": step["time"], "error": step[f"{name}_error"] or 0.0}
+        if (bound := step[f"{name}_bound"]) > 2 * values["error"]:
+            yield Diagnostic("time_bound", "open", {**values, "bound": bound})
+
+
 def points_of_steps(history: Sequence[Json]) -> list[dict[str, Any]]:
     """Give the points of the line to zero variance: the tail of the last stage, averaged in bins.
 

@@ -139,11 +139,7 @@ def as_tree(state: State) -> dict[str, Any]:
 
 
 def _state(tree: Mapping[str, Any], controllers: Sequence[Controller]) -> State:
-    """Read `as_tree` back.
-
-    Raises:
-        KeyError, TypeError: a part is missing, or there is one too many.
-    """
+    """Read `as_tree` back; KeyError or TypeError for a part missing or too many."""
     others = dict(tree["recent"])
     series: dict[str, Any] = {
         name: tuple(map(float, others.pop(name)))

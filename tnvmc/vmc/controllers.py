@@ -159,10 +159,7 @@ def first_chi(D: int | None) -> int:
 
 
 class _Contracted:
-    """A wave function with another chi; the same object as long as both stay.
-
-    It keeps what it has laid out of theta, which a new object would lay out again.
-    """
+    """A wave function with another chi; the same object, with its layout, as long as both stay."""
 
     def __init__(self) -> None:
         self._last: tuple[Ansatz, Ansatz] | None = None

@@ -1,14 +1,15 @@
 """Steps of time: an integrator with step control, for the rule `TimeEvolution`.
 
-A step of a run goes from one record to the next, in substeps of the third-order Runge-Kutta scheme
-of Shu and Osher (J. Comput. Phys. 77, 439 (1988)).  All stages of a substep have the same samples,
-reweighted: so what differs from the embedded scheme of second order is the error of the integrator
-and no noise.
+Substeps are of the third-order Runge-Kutta scheme of Shu and Osher (J. Comput. Phys. 77, 439
+(1988)).  All stages of one have the same samples, reweighted: so what differs from the embedded
+scheme of second order is the error of the integrator and no noise.
 """
 
 from dataclasses import replace
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from tnvmc.ansatz.protocol import chi_of
 from tnvmc.backend import progress
@@ -19,7 +20,6 @@ from tnvmc.estimate.statistics import estimate_samples
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.rule import Info
 from tnvmc.optimize.solve import least_squares
-from tnvmc.sampling.workers import measure_configs
 from tnvmc.vmc.core import Iterate, Method, State
 from tnvmc.vmc.observation import Observation, Reweighted, observe
 from tnvmc.vmc.results import StepRecord
@@ -29,16 +29,18 @@ Array = Any
 SHORTEST = 1 / 256
 """Of a step: substeps of this length are taken whatever their error."""
 
+_ADDED = ("time", "noise", "bound")  # of all substeps
 _SHORTER, _LONGER, _SAFETY = 0.2, 2.0, 0.9  # of a substep, after the last one
 
 
 def advance(method: Method, state: State) -> tuple[State, StepRecord]:
     """Go to the next time of a record, and tell of the state there; at step 0 of that at t = 0.
 
-    The record's `optimizer` has "time", the mean of each observable with its error, what
+    The record's `optimizer` has "time", the mean of each observable NAME, what
     `TimeEvolution.direction` reports, the number of "substeps", and "error_bound": how far psi may
-    be from the exact state (norm of the difference), the sum of what lay outside of the tangent
-    space and of the estimated errors of the integrator since t = 0.
+    be from the exact state (norm of the difference): what lay outside of the tangent space, errors
+    of the integrator and noise of the samples since t = 0.  "NAME_error" is that by the samples, of
+    the record and of all steps; "NAME_bound" how far the mean may be off, by `error_bound`.
     """
     rule: Any = method.rule
     started, compiled = perf_counter(), progress.compiled
@@ -47,7 +49,9 @@ def advance(method: Method, state: State) -> tuple[State, StepRecord]:
         here, substeps = _evolved(method, here, state.step * rule.step)
     seen, here = _drawn(method, here)
     carried, info = here.optimizer, _velocity(method, seen)[1]
-    found = {"time": carried["time"], **_means(method, seen), **info}
+    distance = float(carried["bound"] + carried["noise"] ** 0.5)
+    kicks = (2 * carried["noise"] / max(info["rank"], 1)) ** 0.5
+    found = {"time": carried["time"], **_means(method, seen, distance, kicks), **info}
     took = perf_counter() - started
     compiled = min(progress.compiled - compiled, took)
     move = here.theta - state.here.theta
@@ -58,7 +62,7 @@ def advance(method: Method, state: State) -> tuple[State, StepRecord]:
         step_norm=float(array_namespace(move).linalg.vector_norm(move)),
         undone=False,
         diagnostics=(),
-        optimizer={**found, "substeps": substeps, "error_bound": carried["bound"]},
+        optimizer={**found, "substeps": substeps, "error_bound": distance},
         seconds=took - compiled,
         power=seen.info.power,
         n_samples=int(seen.local.shape[0]),
@@ -77,13 +81,14 @@ def _evolved(method: Method, here: Iterate, end: float) -> tuple[Iterate, int]:
             seen, here = _drawn(method, here)
         state = here.optimizer
         dt = min(state["substep"], left)
-        theta, error, outside = _substep(method, seen, dt)
+        theta, error, info = _substep(method, seen, dt)
         taken = error <= rule.tolerance or dt <= least
         factor = _SAFETY * (rule.tolerance / max(error, 1e-300)) ** (1 / 3)
         longer = max(dt * min(max(factor, _SHORTER), _LONGER), least)
         if taken:
             longer = longer if dt == state["substep"] else max(longer, state["substep"])
-            moved = {"time": state["time"] + dt, "bound": state["bound"] + dt * outside + error}
+            noise, bound = (dt * info["noise"]) ** 2, dt * info["outside"] + error
+            moved = {key: state[key] + v for key, v in zip(_ADDED, (dt, noise, bound), strict=True)}
             here = replace(here, theta=theta, optimizer={**state, **moved, "substep": longer})
             n, seen = n + 1, None
         else:
@@ -110,10 +115,8 @@ def _velocity(method: Method, seen: Observation) -> tuple[Array, Info]:
     return -minus, info
 
 
-def _substep(method: Method, seen: Observation, dt: float) -> tuple[Array, float, float]:
-    """Give theta after a substep, the distance of the states of both schemes, and the speed at
-    which the exact state leaves the tangent space.
-    """
+def _substep(method: Method, seen: Observation, dt: float) -> tuple[Array, float, Info]:
+    """Give theta after a substep, the distance of the states of both schemes, and a report."""
     snapshot, theta, drawing = seen.snapshot, seen.point.theta, method.sampler
     same: Any = Reweighted(snapshot, seen.info, drawing.threads)
 
@@ -130,25 +133,32 @@ def _substep(method: Method, seen: Observation, dt: float) -> tuple[Array, float
     a = least_squares(theta, snapshot.jacobian, seen.local, snapshot.weight).matrix
     off = a.apply(dt / 3 * (first + second - 2 * third))
     error = float(array_namespace(off).linalg.vector_norm(off))
-    return theta + dt / 6 * (first + second + 4 * third), error, float(info["outside"])
+    return theta + dt / 6 * (first + second + 4 * third), error, info
 
 
-def _means(method: Method, seen: Observation) -> Info:
-    """Means of observables over all sites, by the samples of the record."""
+def _means(method: Method, seen: Observation, distance: float, kicks: float) -> Info:
+    """Means over all sites; `kicks` is how far noise has moved psi along any one direction."""
     found: Info = {}
-    rule: Any = method.rule
-    hamiltonian, threads = method.problem.operator, method.sampler.threads
+    rule, hamiltonian, own = cast(Any, method.rule), method.problem.operator, method.sampler
+    drawing: Any = Reweighted(seen.snapshot, seen.info, own.threads)
+    if seen.info.exact:
+        drawing = replace(cast(Any, own), by_orbit=False)  # orbits serve the Hamiltonian alone
     kind: Any = {"local_dim": hamiltonian.local_dim, "fermions": hamiltonian.fermions}
     for name in rule.observables:
         products = [(name, "all", 1.0 / hamiltonian.n_sites)]
         terms = energy_terms(Operator.from_products(hamiltonian.lattice, products, **kind))
         if hamiltonian.conserves_magnetisation:  # of the sector, where Sx is 0
             terms = at_fixed_magnetisation(terms, hamiltonian)
-        snapshot = measure_configs(
-            method.problem.ansatz, seen.point.theta, seen.snapshot.configs, terms.targets,
-            threads=threads,
-        )  # fmt: skip
+        problem = replace(method.problem, targets=terms.targets)
+        snapshot = drawing.draw(problem, seen.point, 0, False)[0]
         values = array_namespace(seen.local).sum(terms.values(snapshot, terms.targets), axis=1)
-        mean = estimate_samples(values, seen.snapshot.weight, seen.info)
-        found |= {name: float(mean.mean), f"{name}_error": float(mean.error)}
+        weight = snapshot.weight if seen.info.exact else seen.snapshot.weight
+        mean = estimate_samples(values, weight, seen.info)
+        sigma = float(mean.variance) ** 0.5
+        largest = 2 * sum(float(np.linalg.norm(each.matrix, 2)) for each in terms.terms)
+        found |= {
+            name: float(mean.mean),
+            f"{name}_error": float(np.hypot(mean.error, sigma * kicks)),
+        }
+        found[f"{name}_bound"] = min(distance * (2 * sigma + largest * distance), largest)
     return found

@@ -110,8 +110,7 @@ def observe(
 class Reweighted(Drawing):
     """Draws nothing: gives the samples of a draw elsewhere, with weights |psi here / psi there|^2.
 
-    What two points share in these samples cancels in the difference of their energies; the farther
-    apart they are, the fewer samples these are worth (`effective_samples`).
+    The farther apart two points are, the fewer samples these are worth (`effective_samples`).
     """
 
     there: Snapshot

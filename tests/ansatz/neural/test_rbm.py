@@ -18,6 +18,7 @@ from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.ansatz.neural.layers import log_cosh, sum_log_cosh
 from tnvmc.ansatz.neural.rbm import RBM
+from tnvmc.ansatz.peps.starts.initial import product_parameters
 from tnvmc.lattice import chain, square
 
 ROUNDING = 1e-12  # sums of ten terms of order 1, thousands of times the rounding of one of them
@@ -133,3 +134,24 @@ def test_hidden_density_need_not_be_an_integer() -> None:
 def test_bad_settings_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         RBM(chain(4), rngs=nnx.Rngs(0), **settings)
+
+
+def test_shared_hidden_units_make_psi_symmetric() -> None:
+    """And as good as a product state, from which derivatives lead away."""
+    lattice, configs = square(2, 3), all_configs(6)
+    psi = FlaxAnsatz(lattice, lambda rngs: RBM(lattice, alpha=4, sharing=True, rngs=rngs))
+    theta = psi.random(1)
+    values = psi.log_amplitude(theta, configs)
+    for sites in RBM(lattice, sharing=True, rngs=nnx.Rngs(0)).images:
+        moved = psi.log_amplitude(theta, configs[:, sites])
+        np.testing.assert_allclose(moved.log_abs, values.log_abs, atol=ROUNDING)
+    assert psi.n_params == 6 * 6 + 6 + 6
+    bare = {"alpha": 8, "sharing": True, "hidden_bias": False, "visible_bias": False}
+    psi = FlaxAnsatz(lattice, lambda rngs: RBM(lattice, rngs=rngs, **bare))
+    theta = product_parameters(psi, [1, 1])
+    product = psi.log_amplitude(theta, configs)
+    np.testing.assert_allclose(product.log_abs, 0, atol=1e-3)
+    np.testing.assert_allclose(product.phase, 1, atol=1e-3)
+    assert np.linalg.matrix_rank(psi.log_derivatives(theta, configs)) > 8
+    with pytest.raises(ValueError, match="product_parameters"):
+        product_parameters(psi, [1, 2])

@@ -117,11 +117,7 @@ def check_order(case: Case) -> None:
 
 
 def _close_pairs(case: Case) -> list[tuple[Patch, Patch]]:
-    """Pairs of moves that may share an environment: up to 3 for each, 96 in all.
-
-    Wide patches meet those between their sites: there an environment made before the first move
-    is easily used after it.
-    """
+    """Pairs of moves that may share an environment: up to 3 for each, 96 in all."""
     patches, pairs = list(case.moves), []
     for first in patches:
         near = [

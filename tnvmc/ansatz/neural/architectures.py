@@ -54,6 +54,8 @@ class RBMConfig(Architecture):
     """A bias for each site."""
     hidden_bias: StrictBool = True
     """A bias for each hidden unit."""
+    sharing: StrictBool = False
+    """Hidden units that symmetries of the lattice take to each other have the same weights."""
     init_scale: NonNegativeNumber = 0.1
     """Standard deviation of the parameters at a random start."""
 

@@ -9,9 +9,7 @@ Two forms of one family.  "binary" (units 0/1, visible unit v_i = the digit of s
 
     ln psi(s) = a.s + sum_j ln cosh(b_j + (s W)_j)
 
-In both the amplitude psi itself is the traced sum, and |psi|^2 is the probability (Carleo and
-Troyer).  Read as a probability instead, P(v) = sum_h exp(-E) / Z, the machine would stand for
-psi = sqrt(P), half of this ln psi: another family.
+In both the amplitude psi itself is the traced sum, and |psi|^2 is the probability.
 
 Source: G. Carleo, M. Troyer, Science 355, 602 (2017), arXiv:1606.02318.
 """
@@ -20,11 +18,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 
 from tnvmc.ansatz.neural.architectures import RBMConfig, noted
 from tnvmc.ansatz.neural.layers import sum_log, sum_log_cosh
 from tnvmc.lattice.lattice import Lattice
+from tnvmc.lattice.permutations import space_group
+
+_OPENING = 0.1  # size of weights in a product state
 
 
 @noted("rbm")
@@ -41,8 +43,7 @@ class RBM(nnx.Module):
     For d > 2 the units are the digit and s = d - 1 - 2 * digit (2 Sz); for d = 4 a site has two
     units, the binary digits: of electrons whether there is an up, a down.
 
-    Weights are not shared between translated hidden units: average over the symmetry group (`group`
-    of `FlaxAnsatz`) for that.
+    With `sharing` ln psi is the sum over images of s under the symmetries of the lattice.
     """
 
     def __init__(
@@ -52,7 +53,9 @@ class RBM(nnx.Module):
         self.lattice, self.local_dim = lattice, local_dim
         self.form, self.dtype = config.form, config.dtype
         n_units = lattice.n_sites * (2 if local_dim == 4 else 1)
-        n_hidden = max(1, round(config.alpha * lattice.n_sites))
+        images = tuple(g.sites for g in space_group(lattice)) if config.sharing else ()
+        self.images = images if len(images) > 1 else ()
+        n_hidden = max(1, round(config.alpha * lattice.n_sites / max(1, len(images))))
 
         def normal(*shape: int) -> nnx.Param[jax.Array]:
             return nnx.Param(
@@ -68,8 +71,23 @@ class RBM(nnx.Module):
         """Whether ln psi is holomorphic in complex parameters."""
         return self.dtype == "complex128"
 
+    def product(self, theta: np.ndarray) -> np.ndarray:
+        """Make of random numbers parameters of nearly psi = 1, a product state along x: units of
+        equal weights, up to phases, cancel in psi, but not in its derivatives.
+        """
+        n = self.weights.shape[1]
+        if n < 2 or theta.size != self.weights.size or not self.holomorphic:
+            raise ValueError(
+                "product_parameters: of a complex RBM without biases, of 2 units or more"
+            )
+        member, group = np.divmod(np.arange(n), max(1, n // 4))
+        phases = np.exp(1j * np.pi * member / np.bincount(group)[group])
+        return np.ravel(_OPENING / np.std(theta) * theta.reshape(-1, n)[:, group] * phases)
+
     def __call__(self, configs: jax.Array) -> jax.Array:
         """ln psi(s), (B,), for configurations (B, N)."""
+        if self.images:
+            configs = configs[:, np.array(self.images)]  # (B, |G|, N)
         if self.local_dim == 4:
             configs = jnp.concatenate([configs % 2, configs // 2], axis=-1)
         units = jnp.asarray(configs, self.dtype)
@@ -87,4 +105,4 @@ class RBM(nnx.Module):
             sign = -1
         if self.visible_bias is not None:
             log_psi = log_psi + sign * (units @ self.visible_bias[...])
-        return log_psi
+        return jnp.sum(log_psi, axis=-1) if self.images else log_psi

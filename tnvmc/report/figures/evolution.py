@@ -17,10 +17,11 @@ def evolution(run: Run, title: str = "") -> Any:
     names = [key for key in about[0] if f"{key}_error" in about[0]]
     figure = style.new_figure(7.0, 6.0)
     above, middle = figure.subplots(2, 1, sharex=True)
-    curves = {rf"$\langle${name}$\rangle$": [name, f"{name}_error"] for name in names}
-    for k, (label, keys) in enumerate(curves.items()):
-        value, error = (as_array([line[key] for line in about]) for key in keys)
-        _band(above, t, value, error, style.line(k), label)
+    for k, name in enumerate(names):
+        value = as_array([line[name] for line in about])
+        for end, what in (("_bound", ", may be off"), ("_error", "")):
+            width = as_array([line.get(f"{name}{end}", np.nan) for line in about])
+            _band(above, t, value, width, style.line(k), rf"$\langle${name}$\rangle${what}")
     energy, error = (
         as_array([line[key] for line in run.history]) / n for key in ("energy", "energy_error")
     )

@@ -92,13 +92,12 @@ OPENING = 0.3
 
 
 def product_parameters(ansatz: Any, vector: Any, seed: int = 0) -> np.ndarray:
-    """Make theta (P,) of a PEPS that is the product state of one vector (d,) on all sites.
+    """Make theta (P,) of a PEPS or RBM that is the product state of one vector (d,) on all sites.
 
     Random numbers in the tensors of one sublattice (`OPENING`) open the bonds: zeros of the other
     keep them out of psi, but not out of its derivatives, so that time evolution can leave at once.
 
-    Raises ValueError for a state that is no PEPS of spins with a tensor for each site; for a vector
-    with zeros, where psi = 0 exactly: no sample shows what H makes there.
+    Raises ValueError for others, and for a vector with zeros: no sample shows what H makes there.
     """
     size = np.abs(np.asarray(vector))
     if size.min() <= 1e-9 * size.max():
@@ -106,8 +105,11 @@ def product_parameters(ansatz: Any, vector: Any, seed: int = 0) -> np.ndarray:
             f"product_parameters: the vector {np.asarray(vector).tolist()} makes psi = 0 for most "
             "configurations, which samples never show; take another axis, or 1e-2 in place of 0"
         )
+    rbm: Any = getattr(getattr(ansatz, "functional", None), "made", None)
+    if hasattr(rbm, "product") and np.ptp(size) < 1e-9 and abs(vector[0] - vector[1]) < 1e-9:
+        return np.asarray(rbm.product(ansatz.random(seed)))
     if getattr(ansatz, "shared", ansatz) is not None or ansatz.fermions:
-        kind = "a PEPS of spins with a tensor for each site (sharing = None)"
+        kind = "a PEPS of spins with a tensor for each site (sharing = None), along x an RBM"
         raise ValueError(f"product_parameters: makes {kind}, got {ansatz!r}")
     rng, lattice = np.random.Generator(np.random.PCG64(seed)), ansatz.lattice
     tensors = []
