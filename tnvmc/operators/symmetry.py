@@ -288,9 +288,7 @@ def odd_elements(operator: Operator, group: SymmetryGroup, magnetisation: int) -
     None are known of other Hamiltonians than antiferromagnets on the checkerboard that conserve the
     magnetisation.
     """
-    if operator.fermions or not operator.conserves_magnetisation:
-        return ()
-    if not _is_antiferromagnet(operator):
+    if not known_signs(operator)[0]:
         return ()
     return tuple(
         g.name for g in group.elements if marshall_character(operator, g, magnetisation) == -1
@@ -303,16 +301,11 @@ def has_ground_state(operator: Operator, group: SymmetryGroup, magnetisation: in
     Without positive off-diagonal elements it has no signs (Perron and Frobenius), and characters
     +1; where Marshall's signs remove the positive ones, their characters are its own.
     """
-    if operator.fermions is not None:
+    marshall, exact = known_signs(operator)
+    if not exact:
         return None
-    if without_signs(operator, np.zeros(operator.n_sites, dtype=np.int64)):
+    if not marshall:
         return all(g.character == 1 for g in group.elements)
-    try:
-        board = checkerboard(operator.lattice)
-    except ValueError:
-        return None
-    if not operator.conserves_magnetisation or not without_signs(operator, board):
-        return None
     ruled = [marshall_character(operator, g, magnetisation) for g in group.elements]
     if None in ruled:
         return None
@@ -369,17 +362,3 @@ def marshall_character(operator: Operator, element: Symmetry, magnetisation: int
     exponent = (operator.n_sites * top - magnetisation) // 2 if exchanged else 0
     exponent += top * int(board.sum()) if element.inverts else 0
     return -1 if exponent % 2 else 1
-
-
-def _is_antiferromagnet(operator: Operator) -> bool:
-    """Whether nearest neighbours, on a checkerboard, have positive elements and some have any."""
-    try:
-        checkerboard(operator.lattice)
-    except ValueError:
-        return False
-    found = [
-        operator.replacements[bond].elements
-        for bond in operator.lattice.bonds.get("nearest", ())
-        if bond in operator.replacements
-    ]
-    return bool(found) and all(np.isrealobj(e) and (e >= 0).all() for e in found)

@@ -112,7 +112,7 @@ class RNNConfig(WithPhase):
     """Architecture of a recurrent network."""
 
     output: Literal["real", "complex"] = "real"
-    hidden: Positive = 32
+    hidden: Positive = 10
     """Units of the recurrent cell."""
     order: Literal["snake", "2d"] = "2d"
     """A site depends on the one before it on a snake, or on the one before it in its row and the
