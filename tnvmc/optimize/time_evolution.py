@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 from tnvmc.backend.arguments import positive, real
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.base import Jacobian, dagger, is_complex
-from tnvmc.jacobian.repeated import RepeatedJacobian
 from tnvmc.optimize.rule import Info, Rule, RuleState, require_finite
 from tnvmc.optimize.solve import least_squares
 
@@ -113,8 +112,8 @@ def _noise(jacobian: Jacobian, target: Array, left: Array, parts: Array, share: 
     """
     xp = array_namespace(target)
     counts, squares = xp.ones_like(share[:1]), xp.abs(left) ** 2
-    if isinstance(jacobian, RepeatedJacobian):  # a row stands for so many samples
-        numbers = xp.asarray(xp.unique_counts(jacobian.which).counts, dtype=share.dtype)
+    if (which := getattr(jacobian, "which", None)) is not None:  # rows stand for so many samples
+        numbers = xp.asarray(xp.unique_counts(which).counts, dtype=share.dtype)
         counts = xp.concat([numbers] * (target.shape[0] // numbers.shape[0]))
     rest = xp.abs(target) ** 2
     if 2 * float(xp.sum(share)) < target.shape[0]:
