@@ -13,7 +13,7 @@ from flax import nnx
 
 from tests.ansatz.neural.autoregressive_checks import ROUNDING, check_autoregressive, perturbed
 from tests.oracles import all_configs
-from tnvmc import SR, VMC, Cosine, rydberg
+from tnvmc import VMC, rydberg
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.ansatz.neural.layers import patches_of
@@ -184,14 +184,11 @@ def test_refuses_with_both_values(options: dict[str, Any], message: str) -> None
 
 @pytest.mark.slow
 def test_rydberg_atoms_beat_the_lecture() -> None:
-    """-6.84 there at step 400; exact -7.254611338546.  Settings: scripts/rydberg_4x4_transformer."""
+    """-6.84 there at step 400; exact -7.254611338546."""
     lattice = square(4, 4)
     ansatz = FlaxAnsatz(lattice, lambda rngs: PatchedTransformer(lattice, rngs=rngs))
-    vmc = VMC(
-        rydberg(lattice), ansatz, DirectSampler(256), SR(diag_shift=0.1, momentum=0.9),
-        theta=ansatz.random(0), learning_rate=Cosine(0.1, 0.01, 400),
-    )  # fmt: skip
-    vmc.run(250)
+    vmc = VMC(rydberg(lattice), ansatz, DirectSampler(1024), theta=ansatz.random(0))
+    vmc.run(40)
     found = vmc.measure(n_samples=8192)
-    print(f"after 250 steps {found.energy} +- {found.energy_error}, variance {found.variance}")
+    print(f"after 40 steps {found.energy} +- {found.energy_error}, variance {found.variance}")
     assert -7.254611338546 - 4 * found.energy_error < found.energy < -7.18
