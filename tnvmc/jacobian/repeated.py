@@ -1,7 +1,5 @@
 """Log-derivatives of samples of which many are equal: each different one is stored once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +14,7 @@ Array = Any
 
 @dataclass(frozen=True)
 class RepeatedJacobian(Jacobian):
-    """Rows of another Jacobian, some of them several times.
-
-    A rule sees each row once, with the weight of all that are equal (`merged`): the same
-    least-squares problem, of fewer rows.
-    """
+    """Rows of another Jacobian, some of them several times; a rule sees each once (`merged`)."""
 
     rows: Jacobian  #: (R, P)
     which: Array  #: (M,) the row of each sample
@@ -37,7 +31,7 @@ class RepeatedJacobian(Jacobian):
         return xp.take(local_energy, to_namespace(first, xp), axis=0), to_namespace(sums, xp)
 
     def apply(self, v: Array) -> Array:
-        return array_namespace(v).take(self.rows.apply(v), self.which, axis=0)
+        return DenseJacobian(self.dense()).apply(v)
 
     def adjoint(self, u: Array) -> Array:
         return DenseJacobian(self.dense()).adjoint(u)

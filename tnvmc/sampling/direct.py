@@ -91,7 +91,6 @@ class DirectSampler(Samples):
         """
         began = time.perf_counter()
         ansatz, theta, xp = problem.ansatz, point.theta, array_namespace(point.theta)
-        n_sites = ansatz.lattice.n_sites
         if ansatz.exact_draws is None:
             raise ValueError(
                 f"direct sampling: a {type(ansatz).__name__} cannot be drawn from directly, so it "
@@ -101,15 +100,18 @@ class DirectSampler(Samples):
         spread = partial(in_chunks, ansatz=ansatz, xp=xp, workers=self.threads)
         parts = chunks(self.n_samples, ansatz, xp, self.chunk)
         guide = _sector(problem, self.magnetisation)
-        run = _Draws(draw, guide, n_sites, theta, (problem.seed, stream, DRAW_PASS))
+        run = partial(_drawn, draw, ansatz.lattice.n_sites, theta)
+        key = problem.seed, stream, DRAW_PASS
         if guide is not None and self.n_pilot and not ansatz.exact_draws:
-            pilot = replace(run, guide=None, key=(problem.seed, stream, DRAW_PASS + 1))
+            pilot = partial(run, (*key[:2], DRAW_PASS + 1), None)
             with progress.watched(None):  # short beside what it prepares
                 found = spread(pilot, split(self.n_pilot, len(parts[0])))
             configs = np.concatenate([to_host(drawn) for drawn, *_ in found])
             n_recent = problem.operator.lattice.shape[1]
-            run = replace(run, guide=replace(guide, lookahead=Lookahead.fit(configs, n_recent)))
-        drawn, log_probs, seconds = map(list, zip(*spread(run, parts), strict=True))
+            guide = replace(guide, lookahead=Lookahead.fit(configs, n_recent))
+        drawn, log_probs, seconds = map(
+            list, zip(*spread(partial(run, key, guide), parts), strict=True)
+        )
         configs = xp.concat(drawn)
         snapshot = self._measured(problem, theta, configs, jacobian)
         log_abs = to_host(snapshot.amplitude.log_abs).astype(np.float64)
@@ -228,22 +230,13 @@ def _sector(problem: Problem, magnetisation: int | None) -> SectorGuide | None:
     return SectorGuide(n_sites, local_dim, (n_sites * (local_dim - 1) - sector) // 2)
 
 
-@dataclass(frozen=True)
-class _Draws:
-    """Draws one chunk; picklable, for ranks."""
-
-    draw: Draw
-    guide: SectorGuide | None
-    n_sites: int
-    theta: Array
-    key: tuple[int, int, int]  #: seed, step, pass
-
-    def __call__(self, chunk: range) -> tuple[Array, Array, float]:
-        """Configurations, ln q, and the seconds that it took."""
-        began = time.perf_counter()
-        (seed, *stream), xp = self.key, array_namespace(self.theta)
-        numbers = uniforms(seed, (stream[0], stream[1]), chunk, self.n_sites, xp=xp)
-        return *self.draw(numbers, self.guide), time.perf_counter() - began
+def _drawn(
+    draw: Draw, n_sites: int, theta: Array, key: tuple[int, ...], guide: Any, chunk: range
+) -> tuple[Array, Array, float]:
+    """Configurations, ln q, and the seconds that it took; picklable, for ranks."""
+    began = time.perf_counter()
+    numbers = uniforms(key[0], (key[1], key[2]), chunk, n_sites, xp=array_namespace(theta))
+    return *draw(numbers, guide), time.perf_counter() - began
 
 
 def _normalised(log_weight: np.ndarray) -> tuple[np.ndarray, float]:
