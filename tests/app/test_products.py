@@ -171,7 +171,7 @@ def test_a_determinant_times_a_network() -> None:
     settings = complete(validate(given))
     ansatz, theta = built(settings)
     assert ansatz.first.numbers == (3, 3) and ansatz.sweeps == "both"
-    assert theta.shape == (ansatz.n_params,) == (36 + 12 * 6 + 6 + 12,)
+    assert theta.shape == (ansatz.n_params,) == (36 + 12 * 12 + 12 + 12,)
     vmc = VMC(build_operator(settings), ansatz, Sampler(8, 16), theta=theta)
     found = described(vmc, "runs/x", 5)
     assert "python" not in found and found["ansatz"]["first"]["kind"] == "slater"
