@@ -83,7 +83,9 @@ def test_conforms(form: str, dtype: str) -> None:
 @FORMS
 def test_large_fields_do_not_overflow(form: str) -> None:
     """At exp(+-3000) per unit the larger exponential is all that is left of each."""
-    rbm = RBM(chain(2), form=form, dtype="complex128", visible_bias=False, rngs=nnx.Rngs(0))
+    rbm = RBM(
+        chain(2), alpha=1, form=form, dtype="complex128", visible_bias=False, rngs=nnx.Rngs(0)
+    )
     rbm.hidden_bias[...] = 0 * rbm.hidden_bias[...]
     rbm.weights[...] = np.array([[3000.0 + 2j, -3000.0 + 1j], [0.0, 0.0]])
     found = np.asarray(rbm(np.array([[0, 0], [1, 0]])))
