@@ -165,7 +165,6 @@ PROBLEMS: list[tuple[Callable[[Json], Any], str, str]] = [
     (block(0, sampler={"n_walkers": 48}), "ansatz 'product': sampler.n_walkers", "conflict"),
     (block(0, sampler={"magnetisation": 2}), "ansatz 'product': sampler.magnetisation", "conflict"),
     (block(0, optimizer={"steps": 3}), "ansatz 'product': optimizer.steps", "conflict"),
-    (block(0, kind="mps", D=2), "ansatz 'product'", "conflict"),
     (block(0, init="nowhere.h5"), "ansatz 'product'", "conflict"),
     (block(0, name="a/b"), "ansatz.1.name", "not_allowed"),
     (block(0, name="Pictures"), "ansatz.1.name", "not_allowed"),

@@ -108,7 +108,9 @@ def state_of(asked: Table, operator: Operator, **scheme: Any) -> Any:
         return MPS(lattice, asked["D"])
     given = {key: asked[key] for key in ("bonds",) if key in asked}
     if asked.get("sharing") or "edge" in asked:
-        given["sharing"] = sharing(operator, edge=asked.get("edge"))
+        given["sharing"] = sharing(
+            operator, bonds=asked.get("bonds", "open"), edge=asked.get("edge")
+        )
     elif "sharing" in asked or "init" in asked:
         given["sharing"] = None
     return PEPS(lattice, D=asked["D"], local_dim=operator.local_dim, **scheme, **given)

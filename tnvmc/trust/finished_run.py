@@ -52,7 +52,7 @@ def diagnose(result: Json, history: Sequence[Json], found: Json) -> list[Diagnos
         *_exploded(result, history),
         *_made_worse(result, history),
         *_unmoved(history),
-        *off_in_time(history[-1]["optimizer"] if history else {}),
+        *off_in_time(history[-1].get("optimizer", {}) if history else {}),
         *unstable(history),
         *_scanned(result, found["chi"]),
     ]

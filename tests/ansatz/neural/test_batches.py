@@ -75,7 +75,7 @@ def test_the_size_of_a_block_follows_from_the_largest_array() -> None:
     rows = np.zeros((2, 36), np.int8)
     large = network("cnn", features=[4, 4], kernel=3)
     assert large._block(rows) == batches.power_below(batches.CACHE // (36 * 36 * 8))
-    assert network("rbm")._block(rows) == batches.MOST_IN_BLOCK
+    assert network("rbm", alpha=1)._block(rows) == batches.MOST_IN_BLOCK
     assert network("cnn", features=[64, 64], kernel=3)._block(rows) == batches.SMALLEST_BATCH
 
 

@@ -318,7 +318,7 @@ def test_a_file_names_its_bonds(tmp_path) -> None:
     assert np.array_equal(back, theta)
     operator = heisenberg(peps.lattice)
     open_state, path = PEPS(peps.lattice, 3), str(tmp_path / "state.h5")
-    with pytest.raises(ValueError, match=r"periodic bonds, which an open state cannot hold"):
+    with pytest.raises(ValueError, match=r"periodic bonds, which one of open bonds"):
         initial_parameters(open_state, operator, kind=path)
     open_state.save(tmp_path / "open.h5", random_theta(open_state))
     wide = PEPS(peps.lattice, 3, bonds="periodic")
