@@ -124,4 +124,5 @@ def test_a_wheel_brings_the_examples(tmp_path: Path) -> None:
         cwd=tmp_path, env={"PYTHONPATH": str(tmp_path / "site")},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert len(out.stdout.splitlines()) == len(list(ROOT.glob("scripts/*.toml")))
+    examples = [*ROOT.glob("scripts/*.toml"), *ROOT.glob("scripts/my_*.py")]
+    assert len(out.stdout.splitlines()) == len(examples)
