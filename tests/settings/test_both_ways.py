@@ -36,7 +36,7 @@ from tnvmc.sampling.configurations import in_sector
 from tnvmc.series.machine import KINDS
 from tnvmc.session import vmc as session
 from tnvmc.settings.build import SAMPLERS, build_ansatz, build_sampler, build_theta
-from tnvmc.settings.config import Settings, build_operator
+from tnvmc.settings.config import DEFAULT_SAMPLES, Settings, build_operator
 from tnvmc.settings.defaults import complete
 from tnvmc.settings.load import read_toml, validate
 from tnvmc.settings.stages import stages_of
@@ -132,7 +132,8 @@ def network_of(kind: str, asked: Mapping[str, Any], operator: Operator) -> Any:
     else:
         asked.setdefault("output", "real" if positive else "complex")
     group = symmetry_group(operator, average) if average else None
-    for key in ("name", "freeze"):
+    of_stages = {"steps", "n_samples", "learning_rate", "final_learning_rate", "momentum"}
+    for key in ("name", "freeze", *of_stages):
         asked.pop(key, None)
     if NETWORKS[kind].autoregressive and operator.conserves_magnetisation:
         asked["magnetisation"] = 0
@@ -148,6 +149,8 @@ def vmc_of(data: Table) -> VMC:
     state = state_of(asked, operator, **({"scheme": SRC(chi)} if chi else {}))
     drawn = dict(data.get("sampler", {}))
     drawn |= {"n_samples": asked["n_samples"]} if "n_samples" in asked else {}
+    if drawn.get("n_samples") == "auto":
+        drawn["n_samples"] = DEFAULT_SAMPLES
     kind = NETWORKS.get(asked.get("kind", "peps"))
     default = "direct" if kind is not None and kind.autoregressive else "metropolis"
     sampler: Any = SAMPLERS[drawn.pop("kind", default)]
@@ -188,7 +191,8 @@ def test_python_and_file_make_the_same_state(path: Path, monkeypatch: pytest.Mon
         opening = dict(data["ansatz"])
         if settings.stage:
             own = {key: value for key, value in data["stage"][0].items() if key != "kind"}
-            opening |= {**own, "sharing": settings.ansatz.sharing}
+            opening |= own
+            opening |= {} if networks else {"sharing": settings.ansatz.sharing}
         if "/" in opening.get("init", "") or "time" in data:  # of another run, or `[time]`
             continue
         python = vmc_of({**data, "ansatz": opening}) if settings.stage else vmc
