@@ -1,0 +1,115 @@
+"""The three attentions of the vision transformer: seconds of a step against L, and their maps.
+
+    OMP_NUM_THREADS=1 python benchmarks/attention.py [--quick] [--steps N] [--json FILE]
+
+prints a table of the CPU seconds of a step (median; Heisenberg, periodic L x L sites, patches of
+2 x 2, real ln psi with Marshall's signs), and a table of how much the 9 x 9 attention maps of a
+6 x 6 lattice depend on the input before and after a training of N steps (`input_dependence`, for
+each layer), with the energy per site that it reached.  The file holds all numbers, and the maps:
+the mean over samples and heads of each layer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tnvmc import VMC, Sampler, checkerboard, heisenberg, square
+from tnvmc.ansatz.neural.flax import FlaxAnsatz
+from tnvmc.ansatz.neural.vit import ViT, input_dependence
+
+KINDS = ("t5", "decoupled", "factored")
+SIZES = {"width": 24, "heads": 4, "patch": 2, "output": "real"}
+
+
+def vmc_of(kind: str, length: int, layers: int, n_samples: int) -> VMC:
+    """A network on a torus, with samples from chains."""
+    operator = heisenberg(square(length, length, "periodic"))
+    lattice, sizes = operator.lattice, {**SIZES, "layers": layers, "attention": kind}
+    signs = checkerboard(lattice)
+    ansatz = FlaxAnsatz(lattice, lambda rngs: ViT(lattice, rngs=rngs, **sizes), signs=signs)
+    return VMC(operator, ansatz, Sampler(n_samples // 2, n_samples, threads=1))
+
+
+def seconds_of_a_step(vmc: VMC, n: int) -> float:
+    """CPU seconds, without those of compiling."""
+    vmc.step()
+    taken = []
+    for _ in range(n):
+        began = time.process_time()
+        vmc.step()
+        taken.append(time.process_time() - began)
+    return statistics.median(taken)
+
+
+def maps_of(vmc: VMC) -> tuple[list[float], list[Any]]:
+    """The part of the maps that depends on the input, and mean maps, for each layer."""
+    ansatz: Any = vmc.ansatz
+    configs = vmc.state.here.configs
+    maps = np.asarray(ansatz.module(vmc.theta).attention_maps(configs))
+    return input_dependence(maps).tolist(), maps.mean(axis=(1, 2)).tolist()
+
+
+def timings(lengths: list[int], n_samples: int) -> list[dict[str, Any]]:
+    print(f"CPU seconds of a step of {n_samples} samples\n| attention | layers | ", end="")
+    print(" | ".join(f"L = {length}" for length in lengths), "|\n|---|---|" + "---|" * len(lengths))
+    rows = []
+    for kind in KINDS:
+        for layers in (1, 2):
+            print(f"| {kind} | {layers} |", end="", flush=True)
+            for length in lengths:
+                vmc = vmc_of(kind, length, layers, n_samples)
+                seconds, n_params = seconds_of_a_step(vmc, 3), vmc.ansatz.n_params
+                print(f" {seconds:.2g} |", end="", flush=True)
+                row = {"attention": kind, "layers": layers, "L": length, "seconds": seconds}
+                rows.append({**row, "parameters": n_params, "samples": n_samples})
+            print()
+    return rows
+
+
+def trained(steps: int, n_samples: int) -> list[dict[str, Any]]:
+    print(f"\nmaps of 6 x 6 sites, before and after {steps} steps of {n_samples} samples")
+    print(
+        "| attention | depends on the input: before | after | energy per site |\n|---|---|---|---|"
+    )
+    rows = []
+    for kind in KINDS:
+        vmc = vmc_of(kind, 6, 2, n_samples)
+        before, first = maps_of(vmc)
+        vmc.run(steps)
+        after, last = maps_of(vmc)
+        measured = vmc.measure(n_samples=4 * n_samples)
+        told = [", ".join(f"{part:.1e}" for part in parts) for parts in (before, after)]
+        print(f"| {kind} | {told[0]} | {told[1]} | {measured.energy_per_site:.5f} |", flush=True)
+        row = {"attention": kind, "steps": steps, "energy_per_site": measured.energy_per_site}
+        row |= {"input_dependence": {"before": before, "after": after}}
+        rows.append({**row, "maps": {"before": first, "after": last}})
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="L = 4 and 6, a training of 10 steps")
+    parser.add_argument("--steps", type=int, help="of the training (default: 100)")
+    parser.add_argument("--json", type=Path, help="default: benchmarks/results/attention.json")
+    chosen = parser.parse_args()
+    lengths, n_samples = ([4, 6], 64) if chosen.quick else ([4, 6, 8, 10], 128)
+    steps = chosen.steps or (10 if chosen.quick else 100)
+    found = {
+        "sizes": SIZES,
+        "steps": timings(lengths, n_samples),
+        "maps": trained(steps, 4 * n_samples),
+    }
+    file = chosen.json or Path(__file__).parent / "results" / "attention.json"
+    file.write_text(json.dumps(found, indent=1) + "\n")
+    print(f"written to {file}")
+
+
+if __name__ == "__main__":
+    main()
