@@ -61,6 +61,17 @@ class Jastrow(GenericAnsatz):
         return LogAmplitude(np.ones(len(configs)), (spins[:, self.i] * spins[:, self.j]) @ theta)
 
 
+class Mixed(Jastrow):
+    def log_amplitude(self, theta, configs):
+        found = super().log_amplitude(theta, configs)
+        return LogAmplitude(found.phase, found.log_abs + np.arange(len(configs)))
+
+
+class Listed(Jastrow):
+    def random(self, seed):
+        return [0, 0, 0, 0, 0, 0]
+
+
 class Broken(nnx.Module):
     def __call__(self, configs):
         raise RuntimeError("one line\\nand another")
@@ -140,6 +151,8 @@ REFUSED = [
     (FLAX % "Pairs" + "keywords = { scael = 1.0 }", "scael"),
     (FLAX % "Broken", "RuntimeError: one line"),
     (OWN % "Jastrow" + "marshall = true", "ansatz.marshall"),
+    (OWN % "Mixed", "depends on the others"),
+    (OWN % "Listed", "must give an array"),
     (FLAX % "Pairs" + 'dtype = "complex128"', "ansatz.dtype"),
     ('kind = "flax"', "ansatz.module: missing"),
 ]
@@ -179,6 +192,14 @@ def test_a_run_goes_on_and_is_read_from_anywhere(
         with pytest.warns(tnvmc.UnreliableWarning):
             energy = vmc.measure(n_samples=1024).energy
         assert energy == pytest.approx(result["energy"])
+    for way in (["measure", run], ["run", "--resume", run, "--set", "optimizer.steps=4"]):
+        (folder / "my_nets.py").write_text(
+            NETS.replace("spins[:, self.j])", "3 * spins[:, self.j])")
+        )
+        sys.modules.pop("my_nets")
+        capsys.readouterr()
+        assert main(way) == 2
+        assert " code " in capsys.readouterr().err
     (folder / "my_nets.py").unlink()
     sys.modules.pop("my_nets")
     capsys.readouterr()

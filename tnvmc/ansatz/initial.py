@@ -218,8 +218,8 @@ def _check_embedding(ansatz: PEPS, lattice: Lattice, described: Described) -> No
     bonds = described.get("bonds", "open")
     if bonds != ansatz.bonds and (bonds, ansatz.bonds) != ("open", "periodic"):
         raise ValueError(
-            f"it has {bonds} bonds, which one of {ansatz.bonds} bonds cannot hold; take "
-            f"ansatz.bonds = '{bonds}'"
+            f"it has {bonds} bonds, which one of {ansatz.bonds} bonds cannot hold; "
+            + (f"take ansatz.bonds = '{bonds}'" if ansatz.bonds == "open" else "take another start")
         )
     found, wanted = (embedding(each, bonds) for each in (lattice, ansatz.lattice))
     if found != wanted:

@@ -8,6 +8,9 @@ Arrays flow one way through these types::
 come back.  `theta` is one flat vector everywhere: only the ansatz knows tensors or pytrees.
 """
 
+import hashlib
+import inspect
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -193,8 +196,10 @@ class Abilities:
         return None
 
     def description(self) -> dict[str, Any]:
-        """Say what it is in plain values (JSON): "ansatz"; "D" or "architecture" if it has one."""
-        return {"ansatz": type(self).__name__}
+        """Say what it is in plain values (JSON): "ansatz"; "D" or "architecture" if it has one; of
+        a class of the user's own the checksum of its code.
+        """
+        return {"ansatz": type(self).__name__, **code_of(type(self))}
 
     def for_operator(self, operator: Any) -> Any:
         """Give the state with open settings decided by a Hamiltonian; itself if none is open."""
@@ -266,6 +271,22 @@ class Abilities:
 
     def _lacks(self, what: str) -> TypeError:
         return TypeError(f"a {type(self).__name__} has no {what}")
+
+
+def code_of(kind: type) -> dict[str, str]:
+    """Give the checksum of the code that a class of the user's own was made from, by "code".
+
+    It is that of the file; in a script or a notebook, which hold more, of the class alone.
+    Nothing where there is no code, nor of classes of this package.
+    """
+    if kind.__module__.startswith("tnvmc."):
+        return {}
+    try:
+        alone = kind.__module__ == "__main__"
+        code = inspect.getsource(kind if alone else sys.modules[kind.__module__])
+    except (OSError, TypeError, KeyError):
+        return {}
+    return {"code": hashlib.sha256(code.encode()).hexdigest()[:16]}
 
 
 class Ansatz(Abilities, ABC):

@@ -9,6 +9,8 @@ import sys
 from importlib.machinery import PathFinder
 from typing import Any
 
+import numpy as np
+
 from tnvmc.ansatz.files import probe_configs
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.operators.term import Operator
@@ -34,7 +36,13 @@ def build_own(settings: Any, operator: Operator, adapter: Any, about: dict[str, 
         if unused := [key for key in settings.of_modules if getattr(settings, key)]:
             raise ValueError(f"is no Flax module, which ansatz.{unused[0]} goes with; leave it out")
         state = kind(**keywords)
-        state.start(state.initial(operator, 0), probe_configs(state)[:1])
+        theta, rows = state.initial(operator, 0), probe_configs(state)
+        if np.shape(theta) != (state.n_params,) or np.asarray(theta).dtype.kind not in "fc":
+            raise ValueError("its parameters are no array (n_params,) of real or complex numbers")
+        state.start(theta, rows[:1])
+        of_all, alone = (state.log_amplitude(theta, each).log_abs for each in (rows, rows[-1:]))
+        if not np.allclose(of_all[-1], alone[0], rtol=1e-3, atol=1e-3):
+            raise ValueError("gives psi of a configuration that depends on the others of its batch")
         if (state.lattice, state.local_dim) != (lattice, operator.local_dim):
             raise ValueError("makes a state of another lattice or local dimension")
     except Exception as error:

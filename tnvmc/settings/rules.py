@@ -100,6 +100,8 @@ def _of_contractions(settings: Settings) -> Iterator[Rule]:
     for key, value in values.items():
         yield not contracted and value is not None, key, not_contracted
         yield chain and value == "auto", key, exact, "auto"
+    rings = chain and ansatz.leading.bonds == "periodic"
+    yield rings, "ansatz.bonds", "kind = 'mps' has bonds along the rows and back", "periodic"
     untruncated, chi = contracted and contraction.scheme == "exact", contraction.chi
     why = "scheme = 'exact' truncates nothing; leave it out"
     yield untruncated and chi is not None, "contraction.chi", why, chi

@@ -37,7 +37,7 @@ from tnvmc.ansatz.neural.functional import (
     check_rows,
 )
 from tnvmc.ansatz.neural.symmetry_average import Orbits, SymmetryAverage
-from tnvmc.ansatz.protocol import Draw, Execution, LogAmplitude
+from tnvmc.ansatz.protocol import Draw, Execution, LogAmplitude, code_of
 from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace, distinct_rows, is_cupy
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
@@ -371,7 +371,8 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
 
     def _shapes(self) -> dict[str, Any]:
         leaves = {".".join(leaf.path): list(leaf.shape) for leaf in self.functional.leaves}
-        return {"network": self.functional.name, "shapes": leaves}
+        code = code_of(type(self.functional.module(self.functional.tree)))
+        return {"network": self.functional.name, "shapes": leaves, **code}
 
 
 def _gradient(log_psi: Any, moving: list[Array], config: Array) -> list[Array]:
