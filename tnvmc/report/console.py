@@ -147,7 +147,7 @@ def headline(
     sizes = ", ".join(str(D) for D in dict.fromkeys(stage.D for stage in stages) if D)
     factors = [f"{each.kind}{f' D={each.D}' if each.D else ''}" for each in chosen.factors.values()]
     kind = " x ".join(factors) or chosen.kind
-    state = " ".join([kind, *([f"D={sizes}"] if sizes else []), str(chosen.dtype)])
+    state = " ".join([kind, *([f"D={sizes}"] if sizes else []), str(chosen.dtype or chosen.module)])
     if summed := symmetries_text(chosen.model_dump(), counted):
         state += f", {summed}"
     start, D, before = chosen.init, stages[0].D, (start_described(chosen.init) or {}).get("D")

@@ -73,5 +73,5 @@ def _load(place: str, folder: str) -> Any:
         sys.path.remove(folder)
     if not inspect.isclass(kind := getattr(found, name, None)):
         what = nearest(name, vars(found)) if kind is None else f"it is a {type(kind).__name__}"
-        raise ValueError(f'no class "module:{name}" in {found.__file__}; {what}'.rstrip("; "))
+        raise ValueError(f"no class {name} in {found.__file__}; {what}".rstrip("; "))
     return kind
