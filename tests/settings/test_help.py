@@ -63,3 +63,9 @@ def test_the_basic_keys_are_twelve() -> None:
 
 def test_the_budget_of_a_comparison_is_explained() -> None:
     assert all(f"compare.{key}" in settings_text("compare") for key in Budget.model_fields)
+
+
+def test_the_section_time_has_the_keys_of_its_rule() -> None:
+    told = settings_text("time")
+    assert all(f"optimizer.{key}\n" in told for key in ("t", "step", "observables"))
+    assert "optimizer.seconds" not in told

@@ -67,6 +67,25 @@ class Mixed(Jastrow):
         return LogAmplitude(found.phase, found.log_abs + np.arange(len(configs)))
 
 
+class Unseeded(Jastrow):
+    def __init__(self, lattice):
+        super().__init__(lattice)
+        self.angles = np.random.default_rng().normal(size=lattice.n_sites)
+
+    def log_amplitude(self, theta, configs):
+        found = super().log_amplitude(theta, configs)
+        return LogAmplitude(np.exp(1j * configs @ self.angles), found.log_abs)
+
+
+class Masked(Pairs):
+    def __init__(self, n_sites, *, rngs):
+        super().__init__(n_sites, rngs=rngs)
+        self.mask = nnx.Variable(jnp.asarray(np.random.default_rng().normal(size=n_sites)))
+
+    def __call__(self, configs):
+        return super().__call__(configs) + configs @ self.mask[...]
+
+
 class Listed(Jastrow):
     def random(self, seed):
         return [0, 0, 0, 0, 0, 0]
@@ -152,6 +171,8 @@ REFUSED = [
     (FLAX % "Broken", "RuntimeError: one line"),
     (OWN % "Jastrow" + "marshall = true", "ansatz.marshall"),
     (OWN % "Mixed", "depends on the others"),
+    (OWN % "Unseeded", "another psi each time"),
+    (FLAX % "Masked", "another psi each time"),
     (OWN % "Listed", "must give an array"),
     (FLAX % "Pairs" + 'dtype = "complex128"', "ansatz.dtype"),
     ('kind = "flax"', "ansatz.module: missing"),

@@ -95,6 +95,10 @@ Networks of your own: kind = "flax", module = "my_nets:ResCNN"; tnvmc settings a
         return "\n".join(
             ["[compare]  What each state may use, one of two; and its runs.", *budget, more]
         )
+    if name == "time":
+        own = [key for key in SECTIONS["optimizer"]["time"].model_fields if key != "steps"]
+        first = "[time]  The same as [optimizer] with these keys (docs, Time evolution)."
+        return "\n\n".join([first, *(_key("optimizer", key) for key in own if key != "kind")])
     section, _, key = name.rpartition(".")
     homes = [home for home in SECTIONS if key in keys(home) and section in ("", home)]
     if not homes:

@@ -30,12 +30,17 @@ def build_own(settings: Any, operator: Operator, adapter: Any, about: dict[str, 
         keywords = {name: given[name] for name in given if name in has} | settings.keywords
         if not issubclass(kind, Ansatz):
             seeded, netket = "rngs" in has, kind.__module__.startswith("netket.")
-            network = (lambda rngs: kind(**keywords, rngs=rngs)) if seeded else kind(**keywords)
+            about |= {"holomorphic": settings.holomorphic}
             about["inputs"] = settings.inputs or ("spins" if netket else "states")
-            return adapter(lattice, network, holomorphic=settings.holomorphic, **about)  # type: ignore[no-any-return]
+
+            def made() -> Ansatz:
+                network = (lambda rngs: kind(**keywords, rngs=rngs)) if seeded else kind(**keywords)
+                return adapter(lattice, network, **about)  # type: ignore[no-any-return]
+
+            return _repeated(made(), made(), operator)
         if unused := [key for key in settings.of_modules if getattr(settings, key)]:
             raise ValueError(f"is no Flax module, which ansatz.{unused[0]} goes with; leave it out")
-        state = kind(**keywords)
+        state = _repeated(kind(**keywords), kind(**keywords), operator)
         theta, rows = state.initial(operator, 0), probe_configs(state)
         if np.shape(theta) != (state.n_params,) or np.asarray(theta).dtype.kind not in "fc":
             raise ValueError("its parameters are no array (n_params,) of real or complex numbers")
@@ -49,6 +54,16 @@ def build_own(settings: Any, operator: Operator, adapter: Any, about: dict[str, 
         told = f"{error}" if type(error) is ValueError else f"{type(error).__name__}: {error}"
         told = told.strip().partition("\n")[0]
         raise ValueError(f"ansatz.module = '{settings.module}': {told}") from error
+    return state
+
+
+def _repeated(state: Ansatz, again: Ansatz, operator: Operator) -> Ansatz:
+    """Refuse a class that draws numbers without a seed: a later measurement is of another psi."""
+    theta, rows = state.initial(operator, 0), probe_configs(state)
+    one, other = (each.log_amplitude(theta, rows) for each in (state, again))
+    same = np.allclose(one.log_abs, other.log_abs, rtol=1e-6, atol=1e-6)
+    if not (same and np.allclose(one.phase, other.phase, atol=1e-6)):
+        raise ValueError("gives another psi each time it is made; fix the seed of what it draws")
     return state
 
 
