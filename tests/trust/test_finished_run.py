@@ -85,6 +85,13 @@ ALL = {"converged": ["chi", "samples", "steps"], "short": [], "undecided": [], "
             {"converged": [], "errors": 1, "warnings": 1},
             ["measured_energy_not_finite", "heavy_tail"],
         ),
+        (
+            [*GOOD[:3], Diagnostic("bond_dimension_enough", "good"),
+             Diagnostic("above_reference", "warning")],
+            "warning",
+            {"converged": ["chi", "samples"], "short": [], "undecided": ["steps", "D"]},
+            ["above_reference"],
+        ),
         ([], "good", {"converged": [], "unchecked": [], "warnings": 0}, []),
     ],
 )  # fmt: skip

@@ -87,6 +87,10 @@ def verdict(found: Sequence[Diagnostic]) -> Diagnostic:
                 key = "converged" if each.status == "good" else "short"
                 key = "unchecked" if each.code in _UNCHECKED else key
                 lists["undecided" if each.code in _UNDECIDED else key].append(axis)
+    if any(each.code == "above_reference" for each in found):  # one of both is short
+        doubted = [axis for axis in lists["converged"] if axis in ("steps", "D")]
+        lists["converged"] = [axis for axis in lists["converged"] if axis not in doubted]
+        lists["undecided"] += doubted
     told = [each.status for each in found]
     counts = {"warnings": told.count("warning"), "errors": told.count("error")}
     worst = next(s for s in ("error", "warning", "open", "good") if s in (*told, "good"))
