@@ -6,7 +6,8 @@ prints a table of the CPU seconds of a step (median; Heisenberg, periodic L x L 
 2 x 2, real ln psi with Marshall's signs), and a table of how much the 9 x 9 attention maps of a
 6 x 6 lattice depend on the input before and after a training of N steps (`input_dependence`, for
 each layer), with the energy per site that it reached.  The file holds all numbers, and the maps:
-the mean over samples and heads of each layer.
+the mean over samples and heads of each layer, and the mean over heads of three samples, which
+docs/_static/attention_maps.png shows for the first layer.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.ansatz.neural.vit import ViT, input_dependence
 
 KINDS = ("t5", "decoupled", "factored")
+PICTURE = Path(__file__).parent.parent / "docs" / "_static" / "attention_maps.png"
+N_INPUTS = 3
 SIZES = {"width": 24, "heads": 4, "patch": 2, "output": "real"}
 
 
@@ -48,12 +51,16 @@ def seconds_of_a_step(vmc: VMC, n: int) -> float:
     return statistics.median(taken)
 
 
-def maps_of(vmc: VMC) -> tuple[list[float], list[Any]]:
-    """The part of the maps that depends on the input, and mean maps, for each layer."""
+def maps_of(vmc: VMC) -> dict[str, Any]:
+    """The part of the maps that depends on the input, and maps, for each layer."""
     ansatz: Any = vmc.ansatz
     configs = vmc.state.here.configs
     maps = np.asarray(ansatz.module(vmc.theta).attention_maps(configs))
-    return input_dependence(maps).tolist(), maps.mean(axis=(1, 2)).tolist()
+    return {
+        "input_dependence": input_dependence(maps).tolist(),
+        "mean": maps.mean(axis=(1, 2)).tolist(),
+        "inputs": maps[:, :N_INPUTS].mean(axis=2).tolist(),
+    }
 
 
 def timings(lengths: list[int], n_samples: int) -> list[dict[str, Any]]:
@@ -81,16 +88,35 @@ def trained(steps: int, n_samples: int) -> list[dict[str, Any]]:
     rows = []
     for kind in KINDS:
         vmc = vmc_of(kind, 6, 2, n_samples)
-        before, first = maps_of(vmc)
+        maps = {"before": maps_of(vmc)}
         vmc.run(steps)
-        after, last = maps_of(vmc)
+        maps["after"] = maps_of(vmc)
         measured = vmc.measure(n_samples=4 * n_samples)
-        told = [", ".join(f"{part:.1e}" for part in parts) for parts in (before, after)]
+        told = [", ".join(f"{x:.1e}" for x in each["input_dependence"]) for each in maps.values()]
         print(f"| {kind} | {told[0]} | {told[1]} | {measured.energy_per_site:.5f} |", flush=True)
         row = {"attention": kind, "steps": steps, "energy_per_site": measured.energy_per_site}
-        row |= {"input_dependence": {"before": before, "after": after}}
-        rows.append({**row, "maps": {"before": first, "after": last}})
+        rows.append({**row, **maps})
     return rows
+
+
+def picture(rows: list[dict[str, Any]]) -> None:
+    """Draw the first layer's maps of three samples, one row for each attention."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.0, 4.6), layout="constrained")
+    whole = figure.subplots(len(rows), 2 * N_INPUTS, sharex=True, sharey=True)
+    for axes, row in zip(whole, rows, strict=True):
+        shown = [each for when in ("before", "after") for each in row[when]["inputs"][0]]
+        for axis, values in zip(axes, shown, strict=True):
+            drawn = axis.imshow(np.abs(values), cmap="viridis")
+            axis.set_xticks([])
+            axis.set_yticks([])
+            figure.colorbar(drawn, ax=axis, shrink=0.7).ax.tick_params(labelsize=6)
+        axes[0].set_ylabel(row["attention"])
+    for number, axis in enumerate(whole[0]):
+        when = "before" if number < N_INPUTS else "after"
+        axis.set_title(f"{when}, input {number % N_INPUTS + 1}", fontsize=9)
+    figure.savefig(PICTURE, dpi=110)
 
 
 def main() -> None:
@@ -109,6 +135,8 @@ def main() -> None:
     file = chosen.json or Path(__file__).parent / "results" / "attention.json"
     file.write_text(json.dumps(found, indent=1) + "\n")
     print(f"written to {file}")
+    if not chosen.quick:
+        picture(found["maps"])
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import array_api_strict as strict
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tnvmc.ansatz.checks.conformance import check_ansatz
+from tnvmc.ansatz.initial import initial_parameters
 from tnvmc.ansatz.mps import MPS, PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import Ansatz
@@ -22,6 +23,8 @@ from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.session.vmc import VMC
 
 ROUNDING = 1e-12  # of a product of a few matrices with entries of order one
+
+NOISE_OF_A_START = 1e-3  # of the energy: entries that simple update leaves at zero have noise
 
 
 def all_configs(n_sites: int, local_dim: int = 2) -> np.ndarray:
@@ -143,6 +146,19 @@ def test_on_several_rows_it_reaches_the_ground_state() -> None:
     assert vmc.measure().energy == pytest.approx(exact_ground_state(hamiltonian).energy, abs=1e-4)
     with pytest.raises(ValueError, match="snake"):
         MPS(square(2, 3, vacant=[1]), 2)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (4, 3), (6, 2)])
+def test_on_several_rows_it_starts_as_the_chain_that_it_is(shape: tuple[int, int]) -> None:
+    """Simple update in one row, laid along the snake: of couplings along it the chain's energy."""
+    along = from_bonds(shape, list(pairwise(snake(shape))))
+    energies = []
+    for lattice in (chain(12), along):
+        hamiltonian, state = heisenberg(lattice), MPS(lattice, 8)
+        theta = initial_parameters(state, hamiltonian, 0, "simple_update")
+        vmc = VMC(hamiltonian, state, Enumerate(threads=1), theta=theta)
+        energies.append(vmc.measure().energy)
+    assert energies[1] == pytest.approx(energies[0], rel=NOISE_OF_A_START)
 
 
 def test_open_factory_makes_a_peps_of_one_row() -> None:

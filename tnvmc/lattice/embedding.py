@@ -124,9 +124,9 @@ class Embedding:
         return counts[0], counts[1], counts[2]
 
 
-Bonds = Literal["open", "periodic", "snake"]
-"""Of a network: with "periodic" ones, from the last column to the first, rows are rings; with those
-of a "snake", along the rows and back, it is a matrix product state."""
+Bonds = Literal["open", "periodic", "snake", "path"]
+"""Of a network: "periodic", rows are rings; "snake", a matrix product state along the rows and
+back; "path", the same in one row, where no place has four legs."""
 
 
 def embedding(lattice: Lattice, bonds: Bonds = "open") -> Embedding:
@@ -136,10 +136,12 @@ def embedding(lattice: Lattice, bonds: Bonds = "open") -> Embedding:
     list by one of any kind.  If these alone would leave the network in parts, all bonds between
     neighbouring sites are used.
     """
-    if bonds == "snake":
-        path = snake(lattice.shape)
+    if bonds in ("snake", "path"):
+        path, shape, places = snake(lattice.shape), lattice.shape, lattice.places
+        if bonds == "path":
+            path, shape, places = sorted(path), (1, len(path)), tuple(map(path.index, places))
         along = frozenset((min(pair), max(pair)) for pair in itertools.pairwise(path))
-        return Embedding(lattice.shape, lattice.places, along)
+        return Embedding(shape, places, along)
     rings = bonds == "periodic"
     near = _grid_bonds(lattice) | (_closing_bonds(lattice) if rings else set())
     every = [bond for of_kind in lattice.bonds.values() for bond in of_kind]

@@ -30,8 +30,8 @@ def build_own(settings: Any, operator: Operator, adapter: Any, about: dict[str, 
         keywords = {name: given[name] for name in given if name in has} | settings.keywords
         if not issubclass(kind, Ansatz):
             seeded, netket = "rngs" in has, kind.__module__.startswith("netket.")
-            about |= {"holomorphic": settings.holomorphic}
-            about["inputs"] = settings.inputs or ("spins" if netket else "states")
+            inputs = settings.inputs or ("spins" if netket else "states")
+            about |= {"holomorphic": settings.holomorphic, "inputs": inputs}
 
             def made() -> Ansatz:
                 network = (lambda rngs: kind(**keywords, rngs=rngs)) if seeded else kind(**keywords)
@@ -60,9 +60,9 @@ def build_own(settings: Any, operator: Operator, adapter: Any, about: dict[str, 
 def _repeated(state: Ansatz, again: Ansatz, operator: Operator) -> Ansatz:
     """Refuse a class that draws numbers without a seed: a later measurement is of another psi."""
     theta, rows = state.initial(operator, 0), probe_configs(state)
-    one, other = (each.log_amplitude(theta, rows) for each in (state, again))
-    same = np.allclose(one.log_abs, other.log_abs, rtol=1e-6, atol=1e-6)
-    if not (same and np.allclose(one.phase, other.phase, atol=1e-6)):
+    told = [each.log_amplitude(theta, rows) for each in (state, again)]
+    one, other = ([*psi.log_abs, *psi.phase] for psi in told)
+    if not np.allclose(one, other, rtol=1e-6, atol=1e-6):
         raise ValueError("gives another psi each time it is made; fix the seed of what it draws")
     return state
 

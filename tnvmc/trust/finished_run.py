@@ -88,9 +88,9 @@ def verdict(found: Sequence[Diagnostic]) -> Diagnostic:
                 key = "unchecked" if each.code in _UNCHECKED else key
                 lists["undecided" if each.code in _UNDECIDED else key].append(axis)
     if any(each.code == "above_reference" for each in found):  # one of both is short
-        doubted = [axis for axis in lists["converged"] if axis in ("steps", "D")]
-        lists["converged"] = [axis for axis in lists["converged"] if axis not in doubted]
-        lists["undecided"] += doubted
+        for axis in [x for x in ("steps", "D") if x in lists["converged"]]:
+            lists["converged"].remove(axis)
+            lists["undecided"].append(axis)
     told = [each.status for each in found]
     counts = {"warnings": told.count("warning"), "errors": told.count("error")}
     worst = next(s for s in ("error", "warning", "open", "good") if s in (*told, "good"))

@@ -10,6 +10,7 @@ from tnvmc.ansatz.peps.sharing import SharedTensors
 from tnvmc.ansatz.peps.starts.simple_update import simple_update
 from tnvmc.ansatz.peps.starts.tensors import noisy, pattern_vectors, random_positive
 from tnvmc.ansatz.protocol import real_state
+from tnvmc.lattice.embedding import DOWN, UP, Bonds, Embedding, snake
 from tnvmc.operators.term import Operator
 
 Array = Any
@@ -49,12 +50,25 @@ def initial(layout: TensorLayout, operator: Operator, seed: int, kind: str) -> A
         dtype, d = layout.dtype, layout.local_dim
         positive = random_positive(layout.lattice, layout.D, dtype, seed, d, layout.bonds)
         return layout.flatten(layout.even_part(positive))
-    tensors = simple_update(
-        here, layout.D, max_steps=_MOST_STEPS[kind], seed=seed, bonds=layout.bonds
-    )
+    bonds: Bonds = "path" if layout.bonds == "snake" else layout.bonds
+    tensors = simple_update(here, layout.D, max_steps=_MOST_STEPS[kind], seed=seed, bonds=bonds)
+    if bonds == "path":
+        tensors = _laid_along(layout.embedding, tensors)
     rng = np.random.Generator(np.random.PCG64(seed))
     # Zeros get a little noise, which opens bonds that the evolution leaves unused.
     return layout.flatten(layout.even_part([noisy(tensor, rng) for tensor in tensors]))
+
+
+def _laid_along(found: Embedding, tensors: list[Array]) -> list[Array]:
+    """Give tensors of a snake from those of one row, (d, 1, left, 1, right)."""
+    path: Any = snake(found.shape)
+    laid = []
+    for place, tensor in zip(found.places, tensors, strict=True):
+        along = {path.index(found.beyond(place, x)): x for x in range(4) if found.joins(place, x)}
+        legs = [along[k] for k in sorted(along)]
+        legs = {path[0]: [UP, *legs], path[-1]: [*legs, DOWN]}.get(place, legs)  # of size 1
+        laid.append(np.moveaxis(tensor[:, 0, :, 0, :, None, None], (1, 2), [1 + x for x in legs]))
+    return laid
 
 
 def _shared_initial(shared: SharedTensors, operator: Operator, seed: int, kind: str) -> np.ndarray:
