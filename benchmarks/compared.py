@@ -1,11 +1,12 @@
 """Several comparisons in one table and one picture.
 
-    python benchmarks/compared.py [--json FILE] [--picture FILE] FOLDER...
+    python benchmarks/compared.py [--reference NAME=ENERGY ...] [--json FILE] [--picture FILE]
+                                  FOLDER...
 
 reads folders of `tnvmc compare` (the same states, one Hamiltonian each) and prints for each state
 its parameters and, for each Hamiltonian, how far its energy lies above the reference, relative to
-it, and the V-score.  Where no reference is known the lowest energy of the table stands for it.
-The picture has all seeds of each state.
+it, and the V-score.  Where no reference is known an energy per site has to be given for the folder
+of that name.  The picture has all seeds of each state.
 """
 
 from __future__ import annotations
@@ -15,27 +16,21 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tnvmc.shown import with_error
+from tnvmc.shown import scientific
 
 PICTURE = Path(__file__).parent.parent / "docs" / "_static" / "compared_6x6.png"
 
 
-def read(folder: Path) -> dict[str, Any]:
+def read(folder: Path, references: dict[str, float]) -> dict[str, Any]:
     """One comparison: reference per site, rows by name, energies per site of all seeds."""
     found = json.loads((folder / "comparison.json").read_text())
-    rows = {row["name"]: row for row in found["rows"] if ", seed=" not in row["name"]}
+    rows = {row["name"]: row for row in found.get("states", found["rows"])}
     n, known = found["n_sites"], found["reference"]
-    lowest = min(row["energy_per_site"] for row in rows.values())
-    energy = lowest if known["energy"] is None else known["energy"] / n
-    seeds = {
-        name: [
-            json.loads(file.read_text())["energy_per_site"]
-            for own in (name, *(f"{name}, seed={k}" for k in range(1, 10)))
-            if (file := folder / own / "result.json").exists()
-        ]
-        for name in rows
-    }
-    source = "lowest of the table" if known["energy"] is None else known["method"]
+    energy = references.get(folder.name) or known["energy"] / n
+    seeds: dict[str, list[float]] = {name: [] for name in rows}
+    for row in found["rows"]:
+        seeds[row["name"].partition(", seed=")[0]].append(row["energy_per_site"])
+    source = known["method"] or "another run"
     return {"name": folder.name, "energy": energy, "source": source, "rows": rows, "seeds": seeds}
 
 
@@ -46,11 +41,11 @@ def cell(found: dict[str, Any], name: str) -> str:
         return "-"
     off = (row["energy_per_site"] - found["energy"]) / abs(found["energy"])
     error = row["energy_per_site_error"] / abs(found["energy"])
-    return f"{with_error(off, error)}, {row['v_score']:.1e}"
+    return f"{scientific(off, error)}, {row['v_score']:.1e}"
 
 
 def picture(comparisons: list[dict[str, Any]], names: list[str], file: Path) -> None:
-    """Draw relative distances, a point for each seed; those not above the reference at the rim."""
+    """Draw relative distances, a point for each seed; what lies below 1e-5 stands at 1e-5."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10.0, 4.6), layout="constrained")
@@ -59,7 +54,9 @@ def picture(comparisons: list[dict[str, Any]], names: list[str], file: Path) -> 
         for number, name in enumerate(reversed(names)):
             reference = found["energy"]
             off = [(e - reference) / abs(reference) for e in found["seeds"].get(name, ())]
-            axis.plot([max(x, 1e-5) for x in off], [number] * len(off), "o", ms=5, alpha=0.7)
+            colour = "C0" if "PEPS" in name or "MPS" in name else "C1"
+            shown = [max(x, 1e-5) for x in off]
+            axis.plot(shown, [number] * len(off), "o", ms=5, alpha=0.6, color=colour)
         axis.set_xscale("log")
         axis.set_yticks(range(len(names)), reversed(names))
         axis.grid(alpha=0.3)
@@ -71,12 +68,14 @@ def picture(comparisons: list[dict[str, Any]], names: list[str], file: Path) -> 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folders", type=Path, nargs="+")
+    parser.add_argument("--reference", nargs="*", default=[], metavar="NAME=ENERGY")
     parser.add_argument("--json", type=Path, help="default: benchmarks/results/compared.json")
     parser.add_argument("--picture", type=Path, default=PICTURE)
     chosen = parser.parse_args()
-    comparisons = [read(folder) for folder in chosen.folders]
+    given = (each.partition("=") for each in chosen.reference)
+    references = {name: float(energy) for name, _, energy in given}
+    comparisons = [read(folder, references) for folder in chosen.folders]
     names = list(dict.fromkeys(name for found in comparisons for name in found["rows"]))
-    names.sort(key=lambda name: [*comparisons[0]["rows"]].index(name))
     print("| state | parameters |", " | ".join(found["name"] for found in comparisons), "|")
     print("| :-- | --: |" + " --: |" * len(comparisons))
     for name in names:
