@@ -4,8 +4,8 @@
                                   FOLDER...
 
 reads folders of `tnvmc compare` (the same states, one Hamiltonian each) and prints for each state
-its parameters and, for each Hamiltonian, how far its energy lies above the reference, relative to
-it, and the V-score.  Where no reference is known an energy per site has to be given for the folder
+its parameters and milliseconds for an effective sample (of the first folder), and for each
+Hamiltonian how far its energy lies above the reference, relative to it, and the V-score.  Where no reference is known an energy per site has to be given for the folder
 of that name.  The picture has all seeds of each state.
 """
 
@@ -76,12 +76,13 @@ def main() -> None:
     references = {name: float(energy) for name, _, energy in given}
     comparisons = [read(folder, references) for folder in chosen.folders]
     names = list(dict.fromkeys(name for found in comparisons for name in found["rows"]))
-    print("| state | parameters |", " | ".join(found["name"] for found in comparisons), "|")
-    print("| :-- | --: |" + " --: |" * len(comparisons))
+    columns = ["state", "parameters", "ms / eff. sample", *(found["name"] for found in comparisons)]
+    print("|", " | ".join(columns), "|\n| :-- |" + " --: |" * (len(columns) - 1))
     for name in names:
-        parameters = next(f["rows"][name]["parameters"] for f in comparisons if name in f["rows"])
+        row = next(found["rows"][name] for found in comparisons if name in found["rows"])
+        about = f"{row['parameters']} | {1e3 * row['seconds_per_effective_sample']:.2g}"
         cells = " | ".join(cell(found, name) for found in comparisons)
-        print(f"| {name} | {parameters} | {cells} |")
+        print(f"| {name} | {about} | {cells} |")
     file = chosen.json or Path(__file__).parent / "results" / "compared.json"
     file.write_text(json.dumps(comparisons, indent=1) + "\n")
     picture(comparisons, names, chosen.picture)

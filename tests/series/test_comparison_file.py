@@ -123,7 +123,7 @@ def test_threads_do_not_hold_back_tensor_networks_alone(monkeypatch: pytest.Monk
 @pytest.mark.whole
 @pytest.mark.parametrize(
     "name",
-    ["compare_j1j2_4x4", "compare_heisenberg_6x6", "compare_product_6x6", "compare_tv_3x4", "docs"],
+    ["compare_j1j2_4x4", "states_heisenberg_6x6", "compare_product_6x6", "compare_tv_3x4", "docs"],
 )
 def test_the_examples_are_valid(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without building their networks, which takes JAX seconds."""
