@@ -134,7 +134,7 @@ def test_the_examples_are_valid(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     else:
         example = read_toml(ROOT / f"scripts/{name}.toml")
     compared = comparison(example)
-    assert len(compared.runs) == len(example["ansatz"])
+    assert len(compared.runs) == len(example["ansatz"]) * example["compare"].get("seeds", 1)
     draws = {run.sampler.kind for run in compared.runs.values()}
     assert ("direct" in draws) == (name not in ("compare_product_6x6", "compare_tv_3x4"))
 
