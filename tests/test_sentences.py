@@ -255,6 +255,9 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
      ("a state with 2 Sz = 12 has the lower energy -0.354167 per site: 2 Sz = 0, which was solved, "
      "does not hold the ground state, or this state is far above it; set sampler.magnetisation, or make "
      "more steps")),
+    ("lower_with_other_characters", {"energy_per_site": -0.4514531},
+     ("a state of another symmetry has the lower energy -0.451453 per site: with these characters it is "
+     "another level; for the ground state set other ones (ansatz.symmetrise), or sum over no symmetry")),
     ("sector_not_compared", {"magnetisation": 0, "bosons": 36, "expected": -24},
      ("not all sectors are small enough to be compared, and no symmetry tells which is the lowest: the "
      "ground state may have another magnetisation than 2 Sz = 0, which was solved (36 bosons, if local states "

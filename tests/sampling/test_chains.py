@@ -210,10 +210,19 @@ def test_walkers_that_never_find_the_support_are_reported() -> None:
     ansatz, operator = ProductState(lattice), models.heisenberg(lattice)
     neel = np.indices((3, 4)).sum(axis=0).ravel() % 2
     with pytest.raises(ValueError, match="psi is still exactly 0 for .* n_burn = 1"):
-        run(Sampler(n_walkers=4), operator, ansatz.basis_state(neel), ansatz)
+        run(
+            Sampler(n_walkers=4),
+            operator,
+            np.eye(ansatz.local_dim, dtype=ansatz.dtype)[neel].ravel(),
+            ansatz,
+        )
     started_inside = np.tile(neel.astype(np.int8), (4, 1))
     _, snapshot, info = run(
-        Sampler(4, 8), operator, ansatz.basis_state(neel), ansatz, configs=started_inside
+        Sampler(4, 8),
+        operator,
+        np.eye(ansatz.local_dim, dtype=ansatz.dtype)[neel].ravel(),
+        ansatz,
+        configs=started_inside,
     )
     assert info.acceptance == 0 and (snapshot.configs == neel).all()
 

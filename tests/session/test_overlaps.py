@@ -128,7 +128,12 @@ def test_what_has_no_overlap_is_refused() -> None:
 def test_states_that_hardly_meet_are_told() -> None:
     ansatz = tnvmc.ProductState(H.lattice)
     one, other = (
-        VMC(H, ansatz, Sampler(16, 64, threads=1), theta=ansatz.basis_state(config) + 1e-3)
+        VMC(
+            H,
+            ansatz,
+            Sampler(16, 64, threads=1),
+            theta=np.eye(ansatz.local_dim, dtype=ansatz.dtype)[config].ravel() + 1e-3,
+        )
         for config in ([0, 1, 0, 1, 0, 1], [1, 0, 1, 0, 1, 0])
     )
     with pytest.warns(tnvmc.UnreliableWarning):

@@ -22,6 +22,7 @@ from tnvmc import (
     UnreliableWarning,
     from_bonds,
     heisenberg,
+    j1j2,
     measure_observables,
     square,
     symmetry_group,
@@ -226,6 +227,15 @@ def test_signs_of_a_symmetric_or_an_excited_state_are_not_judged() -> None:
         theta = np.zeros(state.n_params)
         vmc = VMC(operator, ansatz, Enumerate(threads=1), theta=theta, orthogonal_to=kept)
         assert "signs_raise_energy" not in codes(vmc.measure())
+
+
+@pytest.mark.parametrize(("J2", "told"), [(1.5, True), (0.0, False)])
+def test_a_lower_level_of_other_characters_is_told(J2: float, told: bool) -> None:
+    """Characters of +1 on four sites: with strong diagonals the ground state has others."""
+    operator = j1j2(square(2, 2), J2=J2)
+    state = Symmetrised(PEPS(square(2, 2), 2, sharing=None), symmetry_group(operator, ["point"]))
+    found = VMC(operator, state, Enumerate(threads=1)).measure()
+    assert ("lower_with_other_characters" in codes(found)) == told
 
 
 @pytest.mark.parametrize(("steps", "told"), [(0, True), (2, False), (LEAST_STEPS, False)])

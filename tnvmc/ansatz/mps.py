@@ -30,9 +30,8 @@ class PeriodicMPS(GenericAnsatz):
     """psi(s) = Tr A_0[s_0] A_1[s_1] ... A_{N-1}[s_{N-1}], sites in the order of their index.
 
     `theta` is the (N, d, D, D) array of the tensors A (spin, left, right), flattened, real or
-    complex.  Nothing is truncated.  Cost per configuration: N D^3 for an amplitude, 3 N D^3 for
-    its log-derivatives; sweep and measure are the generic ones, N^2 D^3, without reuse of
-    environments.
+    complex.  Nothing is truncated.  Cost per configuration: N D^3 for an amplitude, 3 N D^3 for its
+    log-derivatives; sweep and measure are the generic ones, N^2 D^3, without reuse of environments.
     """
 
     lattice: Lattice

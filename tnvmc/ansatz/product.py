@@ -85,8 +85,3 @@ class ProductState(GenericAnsatz):
             return (occupied(operator) + _ADMIXTURE).ravel().astype(self.dtype)
         tensors = simple_update(operator, 1, max_steps=0, seed=seed)
         return np.concatenate([tensor.ravel() for tensor in tensors]).astype(self.dtype)
-
-    def basis_state(self, config: Array) -> np.ndarray:
-        """`theta` of the state |config>, for instance a Neel state; psi = 0 everywhere else."""
-        one_hot = np.eye(self.local_dim, dtype=self.dtype)
-        return one_hot[np.asarray(config, dtype=np.int64)].ravel()

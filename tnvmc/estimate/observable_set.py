@@ -47,9 +47,8 @@ class ObservableSet:
     """The observables of one model, by name; those of `pairs` cost a source for each site.
 
     Atoms (units "n"): n and n n.  Fermions: n, n n, with spin also Sz, Sz Sz, S.S and double
-    occupation nupdn.  Everything else is taken as spins, in units of S: Sz, Sx, Sz Sz,
-    S.S, and z dimers where the lattice has bonds.  What has no meaning on the lattice is
-    `left_out`.
+    occupation nupdn.  Everything else is taken as spins, in units of S: Sz, Sx, Sz Sz, S.S, and z
+    dimers where the lattice has bonds.  What has no meaning on the lattice is `left_out`.
     """
 
     operator: Operator

@@ -29,7 +29,7 @@ def leaderboard_row(run: Run) -> dict[str, Any]:
     if result is None or None in (result.get("energy"), result.get("variance")):
         raise ReportError(f"{where}: no finite energy was measured; finish the run first")
     for found in diagnostics_of(result):
-        if found.status in ("warning", "error"):
+        if found.status in ("warning", "error") or found.code == "lower_with_other_characters":
             raise ReportError(f"{where}: no row ({found.code}): {sentence(found)}")
     config, couplings = run.config, dict(run.config["hamiltonian"])
     sector, odd = abs(result.get("magnetisation") or 0), result["n_sites"] % 2

@@ -77,13 +77,8 @@ def settings_text(name: str | None = None) -> str:
     if name is None:
         lines = [f"{heading(section):<14} {', '.join(keys(section))}" for section in SECTIONS]
         lines = [textwrap.fill(line, _WIDTH, subsequent_indent=" " * 15) for line in lines]
-        return "\n".join(
-            [
-                *lines,
-                "",
-                "tnvmc settings SECTION, or KEY, tells what they mean; --basic those of a study.",
-            ]
-        )
+        more = "tnvmc settings SECTION, or KEY, tells what they mean; --basic those of a study."
+        return "\n".join([*lines, "", more])
     name = name.strip("[]")
     if name in SECTIONS:
         first = textwrap.fill(_plain(f"{heading(name)}  {meaning(Settings, name)}"), _WIDTH)

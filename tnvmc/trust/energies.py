@@ -162,7 +162,8 @@ def of_level(
 
     Codes: below_reference; above_reference, since few steps, a small bond dimension or a metastable
     state leave a good variance and a curve that looks flat (told of `final` ones); those of
-    `elsewhere`.  Sectors of `most` states are diagonalised where the level is not `known`.
+    `elsewhere`; lower_with_other_characters, of a sum over symmetries.  Sectors of `most` states
+    are diagonalised where the level is not `known`.
     """
     if known is None and final:
         known = place.level(most)
@@ -173,6 +174,11 @@ def of_level(
         yield from above_exact(energy, known, place.ansatz)
     if not place.lower:  # of an excited state other sectors say nothing
         yield from elsewhere(energy, place.operator, place.sector, most)
+        least = place.ansatz.group and place.lowest(most)
+        slack = _EXACT_ERROR * energy_bound(place.operator)
+        if least and known and least.energy_total < known.energy_total - slack:
+            values = {"energy_per_site": least.energy_total / place.operator.n_sites}
+            yield Diagnostic("lower_with_other_characters", "open", values)
 
 
 def below_exact(

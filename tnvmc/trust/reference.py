@@ -83,8 +83,11 @@ class Place:
 
     def floor(self, most: int) -> KnownEnergy | None:
         """Give an energy that no state of the sector lies below, likewise."""
-        own = None if self.lower else self.level(most)
-        return own or lowest_energy(self.operator, self.sector, most)
+        return (None if self.lower else self.level(most)) or self.lowest(most)
+
+    def lowest(self, most: int) -> KnownEnergy | None:
+        """Give the ground-state energy of the sector, likewise."""
+        return lowest_energy(self.operator, self.sector, most)
 
 
 def find_reference(

@@ -52,8 +52,7 @@ def best_start(
     that falls as fast.  Another start than the first one is taken where its energy is lower by
     three errors, or lower at all once it has fallen past that of the first one at rest; and the one
     with noise where that one is stuck in exchange parities that H does not conserve
-    (`fixed_exchanges`).  `thetas`
-    are parameters (P,) by name, the default first.
+    (`fixed_exchanges`).  `thetas` are parameters (P,) by name, the default first.
 
     Returns:
         The parameters to begin with, and starts_tried with `start` (the name), `steps` (the most of

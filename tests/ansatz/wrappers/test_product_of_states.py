@@ -253,7 +253,9 @@ def test_a_factor_of_zero_has_no_weight() -> None:
     plain, other = ProductState(LATTICE), ProductState(LATTICE)
     state = ProductOfStates(plain, other, "first")
     configs = oracles.all_configs(6)
-    theta = np.concatenate([np.ones(12), other.basis_state(configs[9])])
+    theta = np.concatenate(
+        [np.ones(12), np.eye(other.local_dim, dtype=other.dtype)[configs[9]].ravel()]
+    )
     snapshot = state.measure(theta, state.start(theta, configs), {})[1]
     assert snapshot.weight is not None and np.flatnonzero(snapshot.weight).tolist() == [9]
 

@@ -282,7 +282,7 @@ def test_an_image_where_psi_vanishes_still_counts() -> None:
     operator = heisenberg(square(2, 2))
     neel = ProductState(operator.lattice)
     state = Symmetrised(neel, symmetry_group(operator, ["point"]))
-    theta = neel.basis_state([0, 1, 1, 0])
+    theta = np.eye(neel.local_dim, dtype=neel.dtype)[[0, 1, 1, 0]].ravel()
     snapshot = enumerated(state, theta, operator, jacobian=False)
     energy = exact_estimate(local_energy(operator, snapshot), snapshot.weight)
     assert abs(energy.mean + 1) < 1e-12
