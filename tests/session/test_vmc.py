@@ -142,7 +142,8 @@ def test_the_time_of_a_step_leaves_out_what_it_compiles() -> None:
         return 0.1
 
     first, second = study(learning_rate=rate).run(2)
-    assert first.compile_seconds >= 0.3 and second.compile_seconds < 0.3
+    rounding = 1e-9  # of differences of clocks
+    assert first.compile_seconds >= 0.3 - rounding and second.compile_seconds < 0.3 - rounding
     assert first.as_dict()["compile_seconds"] == first.compile_seconds
     vmc = study(learning_rate=rate)
     before = perf_counter()
