@@ -5,8 +5,9 @@
 
 reads folders of `tnvmc compare` (the same states, one Hamiltonian each) and prints for each state
 its parameters and milliseconds for an effective sample (of the first folder), and for each
-Hamiltonian how far its energy lies above the reference, relative to it, and the V-score.  Where no reference is known an energy per site has to be given for the folder
-of that name.  The picture has all seeds of each state.
+Hamiltonian how far its energy lies above the reference, relative to it, and the V-score.  Where no
+reference is known an energy per site has to be given for the folder of that name.  The picture has
+all seeds of each state.
 """
 
 from __future__ import annotations
@@ -26,11 +27,14 @@ def read(folder: Path, references: dict[str, float]) -> dict[str, Any]:
     found = json.loads((folder / "comparison.json").read_text())
     rows = {row["name"]: row for row in found.get("states", found["rows"])}
     n, known = found["n_sites"], found["reference"]
-    energy = references.get(folder.name) or known["energy"] / n
+    if folder.name not in references and known["energy"] is None:
+        raise SystemExit(f"{folder}: no reference is known; give --reference {folder.name}=ENERGY")
+    given = references.get(folder.name)
+    energy = known["energy"] / n if given is None else given
     seeds: dict[str, list[float]] = {name: [] for name in rows}
     for row in found["rows"]:
         seeds[row["name"].partition(", seed=")[0]].append(row["energy_per_site"])
-    source = known["method"] or "another run"
+    source = known["method"] if given is None else "another run"
     return {"name": folder.name, "energy": energy, "source": source, "rows": rows, "seeds": seeds}
 
 
@@ -49,7 +53,7 @@ def picture(comparisons: list[dict[str, Any]], names: list[str], file: Path) -> 
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10.0, 4.6), layout="constrained")
-    panels = figure.subplots(1, len(comparisons), sharey=True)
+    panels = figure.subplots(1, len(comparisons), sharey=True, squeeze=False)[0]
     for axis, found in zip(panels, comparisons, strict=True):
         for number, name in enumerate(reversed(names)):
             reference = found["energy"]
