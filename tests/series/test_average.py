@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.sector_files import SETTINGS as WITH_SECTORS
+from tnvmc.app.cli import main
 from tnvmc.series.average import AverageKind, mean_of
 from tnvmc.series.kind import Series
 from tnvmc.series.machine import AVERAGE
@@ -125,6 +128,21 @@ def test_scatter_beyond_the_errors_is_told(
     assert [found.code for found in table.diagnostics] == codes
     assert (table.mean is None) == (len(rows) == 1)
     assert ("J" in table.about["hamiltonian"]) != bool(random)
+
+
+def test_energies_without_errors_are_not_weighed_by_them() -> None:
+    rows = tuple(row(f"seed={k}", 1 + 1e-9 * k, 0.0) for k in range(3))
+    table = AverageKind().table(expanded({"runs": 3}), rows, (), {})
+    assert [found.code for found in table.diagnostics] == ["averaged"]
+
+
+@pytest.mark.parametrize("change", ["average.runs=2", "run.seed=1"])
+def test_no_run_that_was_made_is_left_out(change: str, tmp_path: Path) -> None:
+    file, out = tmp_path / "a.toml", str(tmp_path / "out")
+    file.write_text(ISING + "[optimizer]\nsteps = 1\n[average]\nruns = 3\n")
+    assert main(["run", str(file), "--out", out, "--set", "measure.n_samples=64"]) == 0
+    assert main(["run", "--resume", out, "--set", change]) == 2
+    assert json.loads((tmp_path / "out" / "average.json").read_text())["values"] == [0, 1, 2]
 
 
 def test_the_errors_cover_as_often_as_they_should() -> None:

@@ -86,6 +86,18 @@ class Masked(Pairs):
         return super().__call__(configs) + configs @ self.mask[...]
 
 
+class Undefined(Jastrow):
+    def log_amplitude(self, theta, configs):
+        found = super().log_amplitude(theta, configs)
+        log_abs = np.where(configs.sum(1) % 3 == 0, np.nan, found.log_abs)
+        return LogAmplitude(found.phase, log_abs)
+
+
+class Moody(Jastrow):
+    def random(self, seed):
+        return {0: np.full(6, 0.01)}[seed]
+
+
 class Listed(Jastrow):
     def random(self, seed):
         return [0, 0, 0, 0, 0, 0]
@@ -173,6 +185,7 @@ REFUSED = [
     (OWN % "Mixed", "depends on the others"),
     (OWN % "Unseeded", "another psi each time"),
     (FLAX % "Masked", "another psi each time"),
+    (OWN % "Undefined", "no finite psi of the configuration ["),
     (OWN % "Listed", "must give an array"),
     (FLAX % "Pairs" + 'dtype = "complex128"', "ansatz.dtype"),
     ('kind = "flax"', "ansatz.module: missing"),
@@ -230,6 +243,27 @@ def test_a_run_goes_on_and_is_read_from_anywhere(
 
 
 @pytest.mark.whole
+def test_what_a_class_imports_makes_another_psi(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A helper that has changed, or numbers drawn at import: the class itself is as it was."""
+    helper = folder / "my_helper.py"
+    helper.write_text("factor = 1.0")
+    imported = NETS.replace(") @ theta)", ") @ (factor * theta))")
+    (folder / "my_nets.py").write_text(f"from my_helper import factor\n{imported}")
+    file, run = _file(folder, OWN % "Jastrow"), str(folder / "run")
+    assert main(["run", str(file), "--out", run]) == 0
+    for way in (["measure", run], ["run", "--resume", run, "--set", "optimizer.steps=4"]):
+        helper.write_text(f"factor = {len(way)}.5")
+        sys.modules.pop("my_nets")
+        sys.modules.pop("my_helper")
+        capsys.readouterr()
+        assert main(way) == 2
+        assert "gives another psi" in capsys.readouterr().err
+    sys.modules.pop("my_helper")
+
+
+@pytest.mark.whole
 def test_a_comparison_and_a_product_take_them(folder: Path) -> None:
     """With what is shared of contractions, which is for the PEPS alone."""
     second = 'second = { kind = "flax", module = "my_nets:Pairs" }'
@@ -248,6 +282,20 @@ def test_a_comparison_and_a_product_take_them(folder: Path) -> None:
         ("own", 6), ("flax", 16),
     }  # fmt: skip
     assert len(table["rows"]) == 4
+
+
+@pytest.mark.whole
+def test_a_comparison_goes_on_behind_a_class_that_fails(folder: Path) -> None:
+    """With whatever error, of a later seed."""
+    shared = HEAD.replace("[optimizer]\nsteps = 2", "[compare]\nsteps = 1\nseeds = 2")
+    blocks = [f'[[ansatz]]\nname = "{name}"\n{OWN % name}' for name in ("Moody", "Jastrow")]
+    (folder / "c.toml").write_text(shared + "".join(blocks))
+    main(["compare", str(folder / "c.toml"), "--out", str(folder / "out")])
+    table = json.loads((folder / "out" / "comparison.json").read_text())
+    assert [(each["name"], each["code"]) for each in table["left_out"]] == [
+        ("Moody, seed=1", "run_failed")
+    ]
+    assert len(table["rows"]) == 3
 
 
 @pytest.mark.whole

@@ -35,9 +35,6 @@ name."""
 
 _SCHEMES = {kind.__name__: kind for kind in (schemes.SRC, schemes.ZipUp, schemes.Exact)}
 
-_GONE = {"oversample": 0, "sweeps": 1}
-"""Settings of schemes in files of earlier versions, and what says that they were not used."""
-
 REBUILD = "rebuild"
 """Attribute with what makes the wave function again; absent where only its maker can."""
 
@@ -133,15 +130,12 @@ def scheme_of(described: Mapping[str, Any] | None) -> schemes.Scheme | None:
     Raises:
         StateFileError: a scheme that this version has not.
     """
-    settings = dict(described or {})
-    if not settings or settings.pop("at_most", False):  # how the default one used to be marked
+    if not described:
         return None
-    name = settings.pop("name")
-    gone = {key: settings.pop(key, none) for key, none in _GONE.items()}
-    if name not in _SCHEMES or gone != _GONE:
-        shown = name if gone == _GONE else f"{name} with {gone}"
+    settings = dict(described)
+    if (name := settings.pop("name")) not in _SCHEMES:
         raise StateFileError(
-            f"this state was contracted by {shown}, which this version has not; a run takes its "
+            f"this state was contracted by {name}, which this version has not; a run takes its "
             "parameters as ansatz.init"
         )
     return _SCHEMES[name](**settings)
@@ -155,8 +149,23 @@ def probe_configs(ansatz: Ansatz) -> np.ndarray:
     return np.array(rows, dtype=np.int8)
 
 
-def _compare(path: Path, probe: Any, ansatz: Ansatz, theta: np.ndarray) -> None:
-    """Raise StateFileError where parameters mean another psi now, but for a constant factor."""
+def probe_of(ansatz: Ansatz, theta: Any, configs: Any = ()) -> dict[str, np.ndarray]:
+    """Give ln psi of the first configurations (K, N), or of `probe_configs` where there are none.
+
+    A file keeps it: `compare` tells from it that theta means another psi now.
+    """
+    rows = to_host(configs)[:_PROBES] if len(configs) else probe_configs(ansatz)
+    found = ansatz.log_amplitude(theta, rows)
+    return {
+        "configs": rows, "phase": to_host(found.phase), "log_abs": to_host(found.log_abs)
+    }  # fmt: skip
+
+
+def compare(path: Path, probe: Any, ansatz: Ansatz, theta: Any) -> None:
+    """Raise StateFileError where parameters mean another psi now, but for a constant factor.
+
+    `probe` is what an open file holds of `probe_of`.
+    """
     found = ansatz.log_amplitude(theta, probe["configs"][()])
     old, new = probe["log_abs"][()], to_host(found.log_abs)
     before, after = probe["phase"][()], to_host(found.phase)
@@ -197,13 +206,9 @@ class InFiles(Ansatz):
             )
         if not np.isfinite(host).all():
             raise ValueError("save: theta holds numbers that are not finite")
-        rebuild, configs = self.rebuild(), probe_configs(self)
+        rebuild = self.rebuild()
         more = {} if rebuild is None else {REBUILD: plain(rebuild)}
-        found = self.log_amplitude(host, configs)
-        probe = {
-            "configs": configs, "phase": to_host(found.phase), "log_abs": to_host(found.log_abs)
-        }  # fmt: skip
-        write_state(path, self, host, more, {"probe": probe}, overwrite)
+        write_state(path, self, host, more, {"probe": probe_of(self, host)}, overwrite)
 
     def load_theta(self, path: str | Path) -> np.ndarray:
         """Read parameters (P,), on the host, that `save` wrote of the same wave function.
@@ -220,5 +225,5 @@ class InFiles(Ansatz):
             if differing:
                 raise StateFileError(f"{path}: holds another state: {', '.join(differing)}")
             if "probe" in file:
-                _compare(path, file["probe"], self, theta)
+                compare(path, file["probe"], self, theta)
         return theta

@@ -46,7 +46,6 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
     point = measured_point(path, run, provenance)
     state = replace(vmc.state, here=replace(point, optimizer={}), before_update=None)
     state = state.without_controller(MeanOfIterates)
-    belongs_to = {**checkpoint.identity(vmc.method), checkpoint.ARCHIVED: True}
     text = read_plain(path / CONFIG).decode()
     config, sealed = moved(tomllib.loads(text), Path(archive.name)), in_toml(text)
     settings = tomli_w.dumps(config) + (sealed.as_comment() if sealed else "")
@@ -62,5 +61,7 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
                 write_atomically(archive / name, read_plain(path / name))
         write_atomically(archive / CONFIG, sealed_toml(settings))
         write_atomically(archive / RESULT, sealed_json(result, indent=2))
-        checkpoint.save(archive / CHECKPOINT, state, belongs_to, run.done, provenance)
+        checkpoint.save(
+            archive / CHECKPOINT, state, vmc.method, run.done, provenance, archived=True
+        )
     return archive

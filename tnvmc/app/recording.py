@@ -77,10 +77,10 @@ class OneStage:
 
         `ended` is the record of the stage that ends there, if one does.
         """
-        state, identity = self.vmc.state, checkpoint.identity(self.vmc.method)
+        state = self.vmc.state
         if point is not None:
             state = replace(state, here=point, before_update=None)
-        checkpoint.save(path, state, identity, (*self.done, *ended), provenance)
+        checkpoint.save(path, state, self.vmc.method, (*self.done, *ended), provenance)
 
     def stopped(self) -> str | None:
         """Say what ended the steps: "plateau", "seconds" or "steps"."""
@@ -297,7 +297,7 @@ def _opened(vmc: Made, path: Path, last_step: int) -> tuple[RunFolder, dict[str,
     settings = described(vmc, str(path), last_step, init=start)
     folder = RunFolder.create(path, settings)
     if start is not None:
-        checkpoint.save(path / START, vmc.begun, checkpoint.identity(vmc.method))
+        checkpoint.save(path / START, vmc.begun, vmc.method)
     for record in vmc.made:
         folder.append(record.as_dict())
     return folder, settings
@@ -315,7 +315,7 @@ def _require_state(vmc: Made, path: Path) -> Provenance:
         raise FolderError(f"{path}: a run with stages goes on with: tnvmc run --resume {path}")
     try:
         before = require_provenance(path)
-        found = checkpoint.load(path / CHECKPOINT, checkpoint.identity(vmc.method), vmc.state)
+        found = checkpoint.load(path / CHECKPOINT, vmc.method, vmc.state)
     except (StateFileError, ValueError) as error:
         raise FolderError(f"{path}: holds another run ({error}); choose another out=") from None
     here, there = vmc.state.here, found.here

@@ -346,7 +346,7 @@ def measured_point(path: Path, run: StagedRun, provenance: Provenance | None) ->
         return vmc.state.here  # the last ones were measured
     if not kept.is_file() or read_provenance(kept) != provenance:
         return measured_iterate(vmc.method, vmc.state)[0]
-    return checkpoint.load(kept, checkpoint.identity(vmc.method), vmc.state, archived=True).here
+    return checkpoint.load(kept, vmc.method, vmc.state, archived=True).here
 
 
 def lower_states(settings: Settings, operator: Operator) -> tuple[LowerState, ...]:

@@ -26,6 +26,7 @@ from tnvmc.settings.load import validate
 from tnvmc.settings.model_settings import n_places
 from tnvmc.settings.problems import ConfigError, conflict
 from tnvmc.storage.run_files import Run, relevant
+from tnvmc.storage.run_folder import CONFIG
 from tnvmc.trust.gaps import SIGNIFICANT
 
 
@@ -95,6 +96,18 @@ class AverageKind(ScanKind):
         observables = checked_observables(asked.observables, operator, "average")
         details = ("run.seed", seeds, asked.random)
         return base.Series(self, data, out, runs, operator, details, observables)
+
+    def refuse_changes(self, series: base.Series, before: Json) -> None:
+        """Refuse to leave out runs that were made: the mean would go without them unsaid."""
+        made = sorted(path.parent.name for path in series.out.glob(f"seed=*/{CONFIG}"))
+        if lost := [name for name in made if name not in series.runs]:
+            asked = series.data["average"]["runs"], next(iter(series.details[1].values()))
+            raise ConfigError(
+                f"{series.out}: holds {', '.join(lost)}, which average.runs = {asked[0]} from "
+                f"run.seed = {asked[1]} on leaves out; more runs can be asked for, not fewer; "
+                "choose another --out"
+            )
+        super().refuse_changes(series, before)
 
     def reason_against(self, series: base.Series, run: Run) -> Diagnostic | None:
         """Give also why a run is not one of this file."""
@@ -173,9 +186,9 @@ def _judged(
     })  # fmt: skip
     if len(rows) < asked:
         yield Diagnostic("runs_missing", "warning", {"n_runs": len(rows), "asked": asked})
-    if random:
+    if random or not all(row.energy_error for row in rows):  # those of enumerated states are exact
         return
-    off = [abs(row.energy - mean.energy) / max(row.energy_error, 1e-300) for row in rows]
+    off = [abs(row.energy - mean.energy) / row.energy_error for row in rows]
     if max(off) > (limit := of_many(SIGNIFICANT, len(rows))):
         values = {"largest": max(off), "limit": limit, "name": rows[off.index(max(off))].name}
         yield Diagnostic("runs_differ", "warning", values)

@@ -1,7 +1,7 @@
 """Comparisons: several ``[[ansatz]]`` of one Hamiltonian, each with the budget of ``[compare]``."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -243,6 +243,11 @@ class ComparisonKind(base.SeriesKind):
             + (f", symmetries {', '.join(about['symmetrise'])}" if about["symmetrise"] else "")
             + f"; {reference}"
         )
+
+    def notes(self, table: Any) -> Iterator[tuple[str, str | Diagnostic]]:
+        """Yield them with the seed where a state, a mean, has the name of its first run."""
+        means = {row.name for row in table.states}
+        yield from ((f"{n}, first seed" if n in means else n, x) for n, x in super().notes(table))
 
     def picture(self, series: base.Series, table: base.SeriesTable) -> base.Histories:
         """Draw each state; of several seeds the run whose energy is the median, or just above."""

@@ -33,7 +33,6 @@ from tnvmc.storage.run_folder import (
 )
 from tnvmc.storage.seals import sealed_toml
 from tnvmc.trust.reference import Reference
-from tnvmc.vmc.step import OptimisationFailed
 
 
 class Maker(Protocol):
@@ -216,10 +215,10 @@ def _make_runs(
             where, status = f"in {kind.run} '{name}'", getattr(stop, "exit_status", 130)
             because = getattr(stop, "because", "")
             raise Interrupted(where, _resume(series), status, because) from None
-        except FolderInUse:  # two processes would share out the runs, and neither have a table
+        # Of two processes that share out the runs neither would have a table.
+        except (FolderInUse, DiskError):
             raise
-        # JAX's own errors are RuntimeErrors.
-        except (OptimisationFailed, ValueError, MemoryError, RuntimeError) as error:
+        except Exception as error:  # noqa: BLE001  # as a class of the user's own may raise
             failed[name] = " ".join(str(error).split()) or type(error).__name__
             print(f"failed: {failed[name]}", flush=True)
             if kind.chained:

@@ -414,7 +414,7 @@ class VMC:
     @collective
     def save(self, path: str | Path) -> None:
         """Write a checkpoint, atomically; see `tnvmc.vmc.checkpoint`."""
-        checkpoint.save(as_path("VMC.save", path), self.state, checkpoint.identity(self.method))
+        checkpoint.save(as_path("VMC.save", path), self.state, self.method)
 
     def restore(self, path: str | Path, archived: bool = False) -> None:
         """Continue from a checkpoint of the same ansatz, operator and sector.
@@ -426,7 +426,7 @@ class VMC:
             ValueError: its walkers have another magnetisation.
         """
         path = as_path("VMC.restore", path)
-        found = checkpoint.load(path, checkpoint.identity(self.method), self.state, archived)
+        found = checkpoint.load(path, self.method, self.state, archived)
         arguments.check_restored(path, self.operator, found, self.state)
         self.state, self.made, self._trial = found, [], ((), 0.0)
 

@@ -61,9 +61,11 @@ def _repeated(state: Ansatz, again: Ansatz, operator: Operator) -> Ansatz:
     """Refuse a class that draws numbers without a seed: a later measurement is of another psi."""
     theta, rng = state.initial(operator, 0), np.random.default_rng(0)
     rows = rng.integers(0, state.local_dim, (16, operator.n_sites), np.int8)  # of all sectors
-    both = (each.log_amplitude(theta, rows) for each in (state, again))
-    one, other = ([*psi.log_abs, *psi.phase] for psi in both)
-    if not np.allclose(one, other, rtol=1e-6, atol=1e-6, equal_nan=True):
+    seen = [each.log_amplitude(theta, rows) for each in (state, state, again)]
+    if not (good := np.asarray(seen[0].log_abs) < np.inf).all():
+        raise ValueError(f"gives no finite psi of the configuration {rows[~good][0].tolist()}")
+    one, *others = ([*psi.log_abs, *psi.phase] for psi in seen)
+    if not all(np.allclose(one, x, rtol=1e-6, atol=1e-6, equal_nan=True) for x in others):
         raise ValueError("gives another psi each time it is made; fix the seed of what it draws")
     return state
 

@@ -5,7 +5,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tnvmc.ansatz.files import LISTED_BONDS, lattice_parts, listed
+from tnvmc.ansatz.files import LISTED_BONDS, compare, lattice_parts, listed, probe_of
+from tnvmc.ansatz.protocol import chi_of
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.operators.properties import fingerprint
 from tnvmc.optimize import average
@@ -52,11 +53,14 @@ def identity(method: Method) -> dict[str, Any]:
 def save(
     path: Path,
     state: State,
-    belongs_to: Mapping[str, Any],
+    method: Method,
     stages: Sequence[Mapping[str, Any]] = (),
     provenance: Provenance | None = None,
+    archived: bool = False,
 ) -> None:
     """Write a state so that at every moment `path` holds the old file or the new one, complete.
+
+    Of a wave function of the user's own, ln psi of some walkers goes with it.
 
     `stages` are the records of the stages before it, as in result.json; `provenance` is the
     run with a folder that it belongs to.
@@ -64,17 +68,19 @@ def save(
     Raises:
         OSError: no space, no permission; the old file is then still in place.
     """
-    attributes: dict[str, Any] = {"identity": dict(belongs_to)}
+    about = identity(method) | ({ARCHIVED: True} if archived else {})
+    attributes: dict[str, Any] = {"identity": about}
     if stages:
         attributes["stages"] = [dict(stage) for stage in stages]
     if provenance is not None:
         attributes[PROVENANCE] = provenance.as_dict()
-    write_atomically(path, encoded(as_tree(state), attributes))
+    tree, ansatz, here = as_tree(state), method.problem.ansatz, state.here
+    if ansatz.rebuild() is None and chi_of(ansatz) is None:  # psi follows a chi that grows
+        tree[_PROBE] = probe_of(ansatz, here.theta, here.configs)
+    write_atomically(path, encoded(tree, attributes))
 
 
-def load(
-    path: Path, belongs_to: Mapping[str, Any], present: State, archived: bool = False
-) -> State:
+def load(path: Path, method: Method, present: State, archived: bool = False) -> State:
     """Read a state back, to go on from it in the place of `present`, with arrays of its namespace.
 
     Settings that follow the steps here go on from where they were there (`Controller.restored`);
@@ -83,17 +89,17 @@ def load(
 
     Raises:
         StateFileError: a damaged or foreign file; one of another problem, dtype, number of walkers
-            or optimizer; parameters that are not finite; the message says which, and what differs.
+            or optimizer; parameters that are not finite, or that mean another psi now (of a class
+            of the user's own); the message says which, and what differs.
     """
-    like = present.here
+    like, belongs_to = present.here, identity(method)
     with opened(path) as file:
         stored = attribute(file, "identity")
-        # The checkpoint may tell more, as one of a later version; older ones have no list.
-        left_out = {_RULE} if LISTED_BONDS in stored else {_RULE, LISTED_BONDS}
-        keys = [key for key in {**belongs_to, "sharing": None} if key not in left_out]
+        keys = [key for key in {**belongs_to, "sharing": None} if key != _RULE]
         _check_problem(path, *({key: x.get(key) for key in keys} for x in (stored, belongs_to)))
         _check_rule(path, stored.get(_RULE), belongs_to.get(_RULE))
         tree = decoded(file, array_namespace(like.theta))
+        tree.pop(_PROBE, None)
         if others := set(tree) - _PARTS:
             raise StateFileError(
                 f"{path}: of an earlier version, with {', '.join(sorted(others))}; start a new run "
@@ -109,17 +115,20 @@ def load(
             absent = dict(like.optimizer)
         for name in {"here", "good"} & set(tree):
             found = absent | tree[name].get("optimizer", {})
-            tree[name]["optimizer"] = _of_this_version(found, like.optimizer)
+            tree[name]["optimizer"] = _in_form_of(like.optimizer, found)
         _check_mean(path, tree.get("controllers", {}), present, archived)
         state = _state(tree, present.controllers)
         for name, point in (("here", state.here), ("good", state.before_update)):
             if point is not None:
                 _check(path, name, point, like)
+        if _PROBE in file:
+            compare(path, file[_PROBE], method.problem.ansatz, state.here.theta)
         if state.step < 0:
             raise ValueError(f"step {state.step}")
     return state
 
 
+_PROBE = "probe"
 _PARTS = {"step", "here", "good", "recent", "controllers"}
 
 
@@ -162,33 +171,12 @@ def _check_mean(path: Path, found: Mapping[str, Any], present: State, archived: 
         )
 
 
-_ADDED: Mapping[str, Any] = {
-    "single": 0, "averaged": 0, "expected": 0.0, "counted": 0.0, "squares": 0.0, "at": None,
-    "covariance": None,
-}  # fmt: skip
-"""What states of rules have had in some versions only, and what stands for it in the checkpoints of
-others; None for what it is before the first step.  A run that counted steps of an average begins it
-anew."""
-
-
-def _of_this_version(found: Mapping[str, Any], like: Mapping[str, Any]) -> dict[str, Any]:
-    """What a rule carries, with what older versions did not have, and without what it no longer
-    wants.
-    """
-    added = {f"{before}{name}": value for name, value in _ADDED.items() for before in ("", OF_RULE)}
-    new = {
-        name: like[name] if value is None else value
-        for name, value in added.items()
-        if name in like
-    }
-    kept = new | {name: value for name, value in found.items() if name in like or name not in added}
-    for before in ("", OF_RULE):
-        name, momentum = f"{before}covariance", f"{before}previous"
-        if name in kept and name in like:
-            kept[name] = average.in_form_of(kept[name], like[name])
-        elif name in found and momentum in like:  # which has taken the place of an average
-            kept.setdefault(momentum, like[momentum])
-    return kept
+def _in_form_of(like: Mapping[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """What a rule carries, an averaged S in the form that this device has it in."""
+    for name in ("covariance", f"{OF_RULE}covariance"):
+        if found.get(name) is not None and like.get(name) is not None:
+            found[name] = average.in_form_of(found[name], like[name])
+    return found
 
 
 def _check_problem(path: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
