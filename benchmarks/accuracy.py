@@ -34,7 +34,7 @@ from tnvmc import PEPS, SR, SRC, VMC, Enumerate, Sampler, UnreliableWarning, sha
 from tnvmc.ansatz.peps.starts.other_sizes import cut_to
 from tnvmc.operators import models
 from tnvmc.operators.term import Operator
-from tnvmc.optimize.schedules import Cosine
+from tnvmc.optimize.rule import Cosine
 from tnvmc.vmc.measured_iterate import measured_iterate
 
 RESULTS = Path(__file__).parent / "results" / "accuracy.json"

@@ -48,7 +48,7 @@ _NAMES_OF = {
     "tnvmc.sampling.direct": ("DirectSampler",),
     "tnvmc.optimize.sr": ("SR",),
     "tnvmc.optimize.first_order": ("Adam", "GradientDescent", "RandomSign"),
-    "tnvmc.optimize.schedules": ("Cosine",),
+    "tnvmc.optimize.rule": ("Cosine",),
     "tnvmc.optimize.time_evolution": ("TimeEvolution",),
     "tnvmc.sampling.enumerate": ("Enumerate",),
     "tnvmc.session.vmc": ("VMC",),

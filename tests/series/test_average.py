@@ -140,7 +140,7 @@ def test_energies_without_errors_are_not_weighed_by_them() -> None:
 def test_no_run_that_was_made_is_left_out(change: str, tmp_path: Path) -> None:
     file, out = tmp_path / "a.toml", str(tmp_path / "out")
     file.write_text(ISING + "[optimizer]\nsteps = 1\n[average]\nruns = 3\n")
-    assert main(["run", str(file), "--out", out, "--set", "measure.n_samples=64"]) == 0
+    assert main(["run", str(file), "--out", out, "--set", "measure.n_samples=128"]) == 0
     assert main(["run", "--resume", out, "--set", change]) == 2
     assert json.loads((tmp_path / "out" / "average.json").read_text())["values"] == [0, 1, 2]
 

@@ -17,7 +17,7 @@ from tnvmc.app import recording
 from tnvmc.app import series as app
 from tnvmc.app.cli import main
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.optimize.schedules import Cosine
+from tnvmc.optimize.rule import Cosine
 from tnvmc.report.console import RunConsole
 from tnvmc.series import comparison as kinds
 from tnvmc.shown import sentence

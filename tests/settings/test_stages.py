@@ -10,7 +10,7 @@ import tomli_w
 
 from tests.settings.complaints import told
 from tnvmc.jacobian.covariance import MOST_PARAMETERS
-from tnvmc.optimize.schedules import Cosine
+from tnvmc.optimize.rule import Cosine
 from tnvmc.series.machine import COMPARISON
 from tnvmc.settings.build import build_ansatz, build_schedule
 from tnvmc.settings.config import Settings, build_operator

@@ -20,7 +20,7 @@ from tnvmc.backend.progress import uninterrupted
 from tnvmc.estimate.line_fit import reached
 from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator
-from tnvmc.optimize.schedules import Schedule
+from tnvmc.optimize.rule import Schedule
 from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.problem import Point
 from tnvmc.session.vmc import VMC

@@ -1,14 +1,20 @@
-"""What an optimisation rule is, and the error for input that must not reach the parameters."""
+"""What an optimisation rule is, the learning rate of each step, and the error for bad input.
 
+A learning rate is a function of the step alone, from 0 on, so that a resumed run finds its place.
+"""
+
+import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
+from tnvmc.backend.arguments import positive, real, whole
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.base import Jacobian
 
 Array = Any
+Schedule = Callable[[int], float]
 RuleState = Mapping[str, Any]
 """What a rule carries from step to step: arrays and numbers by name, ready for a checkpoint."""
 
@@ -92,3 +98,36 @@ def require_finite(what: str, array: Array, hint: str) -> None:
     bad = int(xp.sum(xp.astype(~xp.isfinite(array), xp.int64)))
     if bad:
         raise NonFiniteError(f"{what}: {bad} of {array.shape[0]} are not finite; {hint}")
+
+
+@dataclass(frozen=True)
+class Cosine:
+    """From `start` to `end` along half a cosine over `steps` steps; `end` from then on."""
+
+    start: float
+    end: float
+    steps: int
+
+    def __post_init__(self) -> None:
+        positive("Cosine", "start", self.start)
+        real("Cosine", "end", self.end, 0.0)
+        whole("Cosine", "steps", self.steps)
+
+    def __call__(self, step: int) -> float:
+        """Value at a step."""
+        progress = min(1.0, step / max(1, self.steps - 1))
+        share = 0.5 * (1.0 + math.cos(math.pi * progress))
+        return self.end + (self.start - self.end) * share
+
+
+@dataclass(frozen=True)
+class Rates:
+    """The learning rate of each step, as it was given; a function is asked at each, and checked."""
+
+    given: float | Callable[[int], float]
+
+    def __call__(self, step: int) -> float:
+        """Learning rate of a step; ValueError for what is no finite number, or below 0."""
+        if not callable(self.given):
+            return self.given
+        return real("VMC", f"learning_rate({step})", self.given(step), 0.0)

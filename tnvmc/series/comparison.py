@@ -244,9 +244,9 @@ class ComparisonKind(base.SeriesKind):
             + f"; {reference}"
         )
 
-    def notes(self, table: Any) -> Iterator[tuple[str, str | Diagnostic]]:
+    def notes(self, table: base.SeriesTable) -> Iterator[tuple[str, str | Diagnostic]]:
         """Yield them with the seed where a state, a mean, has the name of its first run."""
-        means = {row.name for row in table.states}
+        means = {row.name for row in getattr(table, "states", ())}
         yield from ((f"{n}, first seed" if n in means else n, x) for n, x in super().notes(table))
 
     def picture(self, series: base.Series, table: base.SeriesTable) -> base.Histories:

@@ -17,8 +17,7 @@ from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.backend.process import Ranks, available_cores, using_ranks
 from tnvmc.operators.term import NonHermitian, Operator, require_operator
 from tnvmc.optimize.pace import AUTOMATIC
-from tnvmc.optimize.rule import Rule
-from tnvmc.optimize.schedules import Rates
+from tnvmc.optimize.rule import Rates, Rule
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import (

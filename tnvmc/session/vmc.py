@@ -21,8 +21,7 @@ from tnvmc.estimate.diagnostic import Diagnostic, warn_of
 from tnvmc.estimate.statistics import ComplexEstimate
 from tnvmc.operators.foreign import as_operator
 from tnvmc.operators.term import NonHermitian, Operator, require_operator
-from tnvmc.optimize.rule import Rule
-from tnvmc.optimize.schedules import Rates
+from tnvmc.optimize.rule import Rates, Rule
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.configurations import in_sector, magnetisation_of
 from tnvmc.sampling.moves import moves_for

@@ -29,8 +29,7 @@ from tnvmc.operators.spin import named_matrices
 from tnvmc.operators.symmetry import check_characters, odd_elements, symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
-from tnvmc.optimize.rule import Rule
-from tnvmc.optimize.schedules import Cosine, Schedule
+from tnvmc.optimize.rule import Cosine, Rule, Schedule
 from tnvmc.optimize.sr import SR
 from tnvmc.optimize.time_evolution import TimeEvolution
 from tnvmc.sampling.chains import Sampler

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.run_files import EXACT, read_json, write_json, write_run
-from tnvmc.report.figures.comparison import draw_comparison
+from tnvmc.report.figures.series import draw_comparison
 from tnvmc.report.figures.style import CYCLE
 from tnvmc.storage.run_files import Run, read_run
 

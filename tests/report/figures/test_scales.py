@@ -10,7 +10,7 @@ import pytest
 
 from tests.run_files import N, history, result, write_history, write_json, write_run
 from tnvmc.report.figures import draw, style
-from tnvmc.report.figures.comparison import draw_comparison
+from tnvmc.report.figures.series import draw_comparison
 from tnvmc.storage.run_files import Run, read_run
 
 ROUNDING = "exact to rounding: nothing above 1e-12"

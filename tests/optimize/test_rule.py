@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tnvmc.optimize.schedules import Cosine
+from tnvmc.optimize.rule import Cosine
 
 
 def values(schedule: Any, n: int) -> np.ndarray:
