@@ -292,9 +292,9 @@ def test_a_comparison_goes_on_behind_a_class_that_fails(folder: Path) -> None:
     (folder / "c.toml").write_text(shared + "".join(blocks))
     main(["compare", str(folder / "c.toml"), "--out", str(folder / "out")])
     table = json.loads((folder / "out" / "comparison.json").read_text())
-    assert [(each["name"], each["code"]) for each in table["left_out"]] == [
-        ("Moody, seed=1", "run_failed")
-    ]
+    (left,) = table["left_out"]
+    assert (left["name"], left["code"]) == ("Moody, seed=1", "run_failed")
+    assert left["values"]["reason"] == "KeyError 1"
     assert len(table["rows"]) == 3
 
 

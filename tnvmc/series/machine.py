@@ -219,7 +219,8 @@ def _make_runs(
         except (FolderInUse, DiskError):
             raise
         except Exception as error:  # noqa: BLE001  # as a class of the user's own may raise
-            failed[name] = " ".join(str(error).split()) or type(error).__name__
+            text = " ".join(str(error).split())  # a KeyError says no more than the key
+            failed[name] = text if " " in text else f"{type(error).__name__} {text}".rstrip()
             print(f"failed: {failed[name]}", flush=True)
             if kind.chained:
                 break
