@@ -13,9 +13,10 @@ import h5py
 import numpy as np
 import pytest
 
-from tnvmc import load_state
+from tnvmc import VMC, GenericAnsatz, load_state
 from tnvmc.ansatz.files import LISTED_BONDS, listed
 from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.jacobian.covariance import of_numbers
 from tnvmc.lattice import Lattice, from_bonds, square
 from tnvmc.operators.models import heisenberg, tfim
@@ -26,6 +27,7 @@ from tnvmc.optimize.first_order import GradientDescent
 from tnvmc.optimize.rule import Rule
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
+from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.sampling.problem import Problem
 from tnvmc.storage.hdf5 import FORMAT_VERSION, StateFileError, read_parameters, read_stages, seal_of
 from tnvmc.vmc import checkpoint
@@ -368,6 +370,33 @@ def test_a_whole_s_of_a_gpu_is_taken_by_half(tmp_path: Path) -> None:
     half = of_numbers(found["covariance"], n).dense()
     np.testing.assert_array_equal(half[lower], whole[lower])
     assert average.in_form_of(found["covariance"], whole).shape == whole.shape  # for a GPU
+
+
+class Own(GenericAnsatz):
+    """Of the user's own: ln psi = factor theta s, up to a constant."""
+
+    factor, constant = 1.0, 0.0
+
+    def random(self, seed: int) -> Any:
+        return np.random.default_rng(seed).normal(size=6)
+
+    def log_amplitude(self, theta: Any, configs: Any) -> LogAmplitude:
+        values = self.factor * configs @ theta + self.constant
+        return LogAmplitude(np.ones(len(configs)), values)
+
+
+@pytest.mark.parametrize("sampler", [Sampler(n_samples=128), Enumerate()])
+def test_an_own_state_that_gives_another_psi_is_refused(
+    sampler: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also an enumeration, which has one walker: a constant factor alone makes no difference."""
+    vmc = VMC(OPERATOR, Own(OPERATOR.lattice), sampler)
+    vmc.save(tmp_path / "c.h5")
+    monkeypatch.setattr(Own, "constant", 2.0)
+    vmc.restore(tmp_path / "c.h5")
+    monkeypatch.setattr(Own, "factor", 1.1)
+    with pytest.raises(StateFileError, match="another psi"):
+        vmc.restore(tmp_path / "c.h5")
 
 
 CONTROLLERS = (

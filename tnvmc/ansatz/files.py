@@ -141,23 +141,23 @@ def scheme_of(described: Mapping[str, Any] | None) -> schemes.Scheme | None:
     return _SCHEMES[name](**settings)
 
 
-def probe_configs(ansatz: Ansatz) -> np.ndarray:
-    """Give configurations (K, N) of one sector: a pattern and rearrangements of it."""
+def probe_configs(ansatz: Ansatz, walkers: Any = ()) -> np.ndarray:
+    """Give configurations (K, N): some walkers, or a pattern, and rearrangements of the first."""
     rng = np.random.Generator(np.random.PCG64(0))
     pattern = np.arange(ansatz.lattice.n_sites) % ansatz.local_dim
-    rows = [pattern, *(rng.permutation(pattern) for _ in range(_PROBES - 1))]
+    rows = [*to_host(walkers[: _PROBES // 2])] if len(walkers) else [pattern]
+    rows += [rng.permutation(rows[0]) for _ in range(_PROBES - len(rows))]
     return np.array(rows, dtype=np.int8)
 
 
-def probe_of(ansatz: Ansatz, theta: Any, configs: Any = ()) -> dict[str, np.ndarray]:
-    """Give ln psi of the first configurations (K, N), or of `probe_configs` where there are none.
-
-    A file keeps it: `compare` tells from it that theta means another psi now.
+def probe_of(ansatz: Ansatz, theta: Any, walkers: Any = ()) -> dict[str, np.ndarray]:
+    """Give ln psi of `probe_configs`, which a file keeps: `compare` tells where theta means
+    another psi now.
     """
-    rows = to_host(configs)[:_PROBES] if len(configs) else probe_configs(ansatz)
-    found = ansatz.log_amplitude(theta, rows)
+    configs = probe_configs(ansatz, walkers)
+    found = ansatz.log_amplitude(theta, configs)
     return {
-        "configs": rows, "phase": to_host(found.phase), "log_abs": to_host(found.log_abs)
+        "configs": configs, "phase": to_host(found.phase), "log_abs": to_host(found.log_abs)
     }  # fmt: skip
 
 
