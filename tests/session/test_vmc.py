@@ -339,23 +339,6 @@ def test_many_shared_tensors_have_momentum_in_place_of_an_average_of_s() -> None
         assert carried == set(vmc.state.here.optimizer) - {"rate", "last"}
 
 
-def test_a_checkpoint_with_an_average_of_s_goes_on_with_momentum(tmp_path: Path) -> None:
-    operator = heisenberg(square(2, 4))
-    shared = PEPS(operator.lattice, 2, sharing=tnvmc.sharing(operator))
-    sampler, size = Sampler(n_walkers=8, n_samples=16), shared.n_params
-    before = VMC(operator, shared, sampler, SR("auto", memory=0.9))
-    before.run(1)
-    before.save(tmp_path / "a.h5")
-    after = VMC(operator, shared, sampler, SR("auto", memory=0.9, averaged_up_to=size - 1))
-    after.restore(tmp_path / "a.h5")
-    assert not np.any(after.state.here.optimizer["rule_previous"])
-    after.run(1)
-    after.save(tmp_path / "b.h5")
-    (record,) = after.run(1)
-    after.restore(tmp_path / "b.h5")
-    assert after.run(1)[0].energy == record.energy
-
-
 @pytest.mark.parametrize("memory", [0.0, 0.9])
 @pytest.mark.parametrize(("before", "after"), [(0.0, 0.9), (0.9, 0.0)])
 def test_momentum_is_neither_turned_on_nor_off_by_a_checkpoint(

@@ -98,6 +98,11 @@ class Moody(Jastrow):
         return {0: np.full(6, 0.01)}[seed]
 
 
+class Lost(Moody):
+    def log_amplitude(self, theta, configs):
+        return super().log_amplitude({0.0: theta}[float(np.ptp(theta))], configs)
+
+
 class Listed(Jastrow):
     def random(self, seed):
         return [0, 0, 0, 0, 0, 0]
@@ -284,18 +289,26 @@ def test_a_comparison_and_a_product_take_them(folder: Path) -> None:
     assert len(table["rows"]) == 4
 
 
+def test_a_seed_that_a_class_has_no_parameters_for_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(_file(folder, OWN % "Moody"))
+    assert main(["run", file, "--out", str(folder / "run"), "--set", "run.seed=1"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "my_nets:Moody" in line and "run.seed = 1 (KeyError: 1)" in line
+
+
 @pytest.mark.whole
 def test_a_comparison_goes_on_behind_a_class_that_fails(folder: Path) -> None:
-    """With whatever error, of a later seed."""
-    shared = HEAD.replace("[optimizer]\nsteps = 2", "[compare]\nsteps = 1\nseeds = 2")
-    blocks = [f'[[ansatz]]\nname = "{name}"\n{OWN % name}' for name in ("Moody", "Jastrow")]
+    """With whatever error, once theta has moved."""
+    shared = HEAD.replace("[optimizer]\nsteps = 2", "[compare]\nsteps = 2")
+    blocks = [f'[[ansatz]]\nname = "{name}"\n{OWN % name}' for name in ("Lost", "Jastrow")]
     (folder / "c.toml").write_text(shared + "".join(blocks))
-    main(["compare", str(folder / "c.toml"), "--out", str(folder / "out")])
+    assert main(["compare", str(folder / "c.toml"), "--out", str(folder / "out")]) == 1
     table = json.loads((folder / "out" / "comparison.json").read_text())
     (left,) = table["left_out"]
-    assert (left["name"], left["code"]) == ("Moody, seed=1", "run_failed")
-    assert left["values"]["reason"] == "KeyError 1"
-    assert len(table["rows"]) == 3
+    assert (left["name"], left["code"]) == ("Lost", "run_failed")
+    assert left["values"]["reason"].startswith("KeyError ") and len(table["rows"]) == 1
 
 
 @pytest.mark.whole

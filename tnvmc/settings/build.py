@@ -91,7 +91,13 @@ def _start(settings: Settings, operator: Operator, ansatz: Ansatz) -> Array:
     if (name := getattr(settings.optimizer, "product", None)) is not None:
         return _product(name, operator, ansatz, seed)
     if chosen.init != "factors":
-        return initial_parameters(ansatz, operator, seed, chosen.init)
+        try:
+            return initial_parameters(ansatz, operator, seed, chosen.init)
+        except Exception as error:
+            if not chosen.is_own:
+                raise
+            why = f"no parameters of run.seed = {seed} ({type(error).__name__}: {error})"
+            raise ValueError(f"ansatz.module = '{chosen.module}': {why}") from error
     product: Any = inner_state(ansatz)
     first = initial_parameters(product.first, operator, seed, chosen.first.init)
     if chosen.second.init in ("random", "product"):
