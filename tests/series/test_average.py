@@ -134,6 +134,8 @@ def test_energies_without_errors_are_not_weighed_by_them() -> None:
     rows = tuple(row(f"seed={k}", 1 + 1e-9 * k, 0.0) for k in range(3))
     table = AverageKind().table(expanded({"runs": 3}), rows, (), {})
     assert [found.code for found in table.diagnostics] == ["averaged"]
+    table = AverageKind().table(expanded({"runs": 4}), (*rows, row("seed=3", 2.0)), (), {})
+    assert [found.code for found in table.diagnostics] == ["averaged", "runs_differ"]
 
 
 @pytest.mark.parametrize("change", ["average.runs=2", "run.seed=1"])

@@ -399,6 +399,21 @@ def test_an_own_state_that_gives_another_psi_is_refused(
         vmc.restore(tmp_path / "c.h5")
 
 
+def test_psi_is_asked_for_walkers_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class of the user's own may raise where its psi is not defined."""
+    vmc = VMC(OPERATOR, Own(OPERATOR.lattice), Sampler(n_samples=128))
+    walkers = {bytes(row) for row in vmc.state.here.configs}
+    whole, asked = Own.log_amplitude, set[bytes]()
+
+    def seen(state: Any, theta: Any, configs: Any) -> LogAmplitude:
+        asked.update(bytes(row) for row in configs)
+        return whole(state, theta, configs)
+
+    monkeypatch.setattr(Own, "log_amplitude", seen)
+    vmc.save(tmp_path / "c.h5")
+    assert asked and asked <= walkers
+
+
 CONTROLLERS = (
     MeanOfIterates(np.zeros(N_PARAMETERS), np.ones(N_PARAMETERS), 7),
     GrowingSamples(256, 1.5),

@@ -142,11 +142,12 @@ def scheme_of(described: Mapping[str, Any] | None) -> schemes.Scheme | None:
 
 
 def probe_configs(ansatz: Ansatz, walkers: Any = ()) -> np.ndarray:
-    """Give configurations (K, N): some walkers, or a pattern, and rearrangements of the first."""
+    """Give configurations (K, N): some walkers; of fewer than two, or a pattern, rearrangements."""
     rng = np.random.Generator(np.random.PCG64(0))
     pattern = np.arange(ansatz.lattice.n_sites) % ansatz.local_dim
-    rows = [*to_host(walkers[: _PROBES // 2])] if len(walkers) else [pattern]
-    rows += [rng.permutation(rows[0]) for _ in range(_PROBES - len(rows))]
+    rows = [*to_host(walkers[:_PROBES])] or [pattern]
+    if len(rows) < 2:
+        rows += [rng.permutation(rows[0]) for _ in range(_PROBES - 1)]
     return np.array(rows, dtype=np.int8)
 
 

@@ -186,9 +186,10 @@ def _judged(
     })  # fmt: skip
     if len(rows) < asked:
         yield Diagnostic("runs_missing", "warning", {"n_runs": len(rows), "asked": asked})
-    if random or not all(row.energy_error for row in rows):  # those of enumerated states are exact
+    sampled = [row for row in rows if row.energy_error]  # those of enumerated states are exact
+    if random or not sampled:
         return
-    off = [abs(row.energy - mean.energy) / row.energy_error for row in rows]
+    off = [abs(row.energy - mean.energy) / row.energy_error for row in sampled]
     if max(off) > (limit := of_many(SIGNIFICANT, len(rows))):
-        values = {"largest": max(off), "limit": limit, "name": rows[off.index(max(off))].name}
+        values = {"largest": max(off), "limit": limit, "name": sampled[off.index(max(off))].name}
         yield Diagnostic("runs_differ", "warning", values)
