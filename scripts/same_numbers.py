@@ -113,7 +113,6 @@ CROSSINGS: dict[str, dict[str, Any]] = {
     "exact_scheme": {**HEISENBERG, "ansatz": {"D": 2}, "contraction": {"scheme": "exact"}},
     "single_precision": {**HEISENBERG, "ansatz": {"D": 3, "dtype": "float32"}},
     "adam": {**HEISENBERG, "ansatz": {"D": 2}, "optimizer": {"kind": "adam"}},
-    "random_sign": {**HEISENBERG, "ansatz": {"D": 2}, "optimizer": {"kind": "random_sign"}},
     "sr_fixed_rate": {
         **HEISENBERG, "ansatz": {"D": 2},
         "optimizer": {"learning_rate": 0.1, "memory": 0, "diag_shift": 0.01},

@@ -47,7 +47,7 @@ _NAMES_OF = {
     "tnvmc.sampling.moves": ("moves_for",),
     "tnvmc.sampling.direct": ("DirectSampler",),
     "tnvmc.optimize.sr": ("SR",),
-    "tnvmc.optimize.first_order": ("Adam", "GradientDescent", "RandomSign"),
+    "tnvmc.optimize.first_order": ("Adam", "GradientDescent"),
     "tnvmc.optimize.rule": ("Cosine",),
     "tnvmc.optimize.time_evolution": ("TimeEvolution",),
     "tnvmc.sampling.enumerate": ("Enumerate",),

@@ -20,13 +20,12 @@ from tnvmc.optimize.pace import Paced
 from tnvmc.optimize.sr import SR, automatic_shift
 
 SINGLE = 1e-6  # S is kept in single precision
-KEY = (0, 0)
 
 
 def run(rule: SR, problems: list[Any]) -> list[np.ndarray]:
     state, found = rule.init(problems[0].theta), []
     for problem in problems:
-        direction, state, _ = rule.direction(*problem.arguments, state, KEY)
+        direction, state, _ = rule.direction(*problem.arguments, state)
         found.append(direction)
     return found
 
@@ -161,7 +160,7 @@ def test_the_automatic_shift_counts_the_samples_of_all_steps() -> None:
     problem, rule = random_problem(9, (3, 2, 4), "real", "real"), SR("auto", memory=0.5)
     n, state, told = problem.theta.size, rule.init(problem.theta), []
     for _ in range(2):
-        _, state, info = rule.direction(*problem.arguments, state, KEY)
+        _, state, info = rule.direction(*problem.arguments, state)
         told.append(info["shift"])
     expected = [automatic_shift(n / (rows * 9)) for rows in (1.0, 1.5**2 / 1.25)]
     assert told[0] / told[1] == pytest.approx(expected[0] / expected[1], rel=10 * SINGLE)

@@ -16,7 +16,6 @@ from tnvmc.optimize.rule import NonFiniteError
 from tnvmc.optimize.sr import SR
 
 KINDS = [("real", "real"), ("real", "complex"), ("complex", "complex")]
-KEY = (0, 0)
 TIGHT = ConjugateGradients(1e-12)
 
 
@@ -75,11 +74,9 @@ def test_sr_equals_that_by_cholesky(
 ) -> None:
     problem = random_problem(9, (3, 2, 4), theta, psi, slices, weighted)
     previous = {"previous": problem.theta} if momentum else {}
-    expected, _, by_matrix = SR(1e-2, momentum, space=space).direction(
-        *problem.arguments, previous, KEY
-    )
+    expected, _, by_matrix = SR(1e-2, momentum, space=space).direction(*problem.arguments, previous)
     rule = SR(1e-2, momentum, space=space, solver=TIGHT)
-    found, _, info = rule.direction(*problem.arguments, previous, KEY)
+    found, _, info = rule.direction(*problem.arguments, previous)
     np.testing.assert_allclose(found, expected, atol=1e-9 * np.abs(expected).max())
     assert info["shift"] == pytest.approx(by_matrix["shift"])
     assert info["iterations"] > 0
@@ -99,10 +96,10 @@ def test_trace_without_a_matrix(slices: bool, parts: int) -> None:
 def test_is_taken_where_a_matrix_would_be_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = random_problem(9, (6, 2, 4))
     monkeypatch.setattr(sr, "LARGEST_MATRIX", 8)
-    info = SR(1e-2).direction(*problem.arguments, {}, KEY)[2]
+    info = SR(1e-2).direction(*problem.arguments, {})[2]
     assert info["method"] == "conjugate gradients"
     monkeypatch.setattr(sr, "LARGEST_MATRIX", 9)
-    info = SR(1e-2).direction(*problem.arguments, {}, KEY)[2]
+    info = SR(1e-2).direction(*problem.arguments, {})[2]
     assert info["method"] == "cholesky"
 
 
@@ -113,7 +110,7 @@ def test_is_taken_for_many_samples_of_slices_and_a_large_shift(
     methods = []
     for slices, shift in ((True, 1e-2), (True, 1e-3), (False, 1e-2)):
         problem = random_problem(9, (6, 2, 4), slices=slices)
-        methods.append(SR(shift).direction(*problem.arguments, {}, KEY)[2]["method"])
+        methods.append(SR(shift).direction(*problem.arguments, {})[2]["method"])
     assert methods == ["conjugate gradients", "cholesky", "cholesky"]
 
 
@@ -123,7 +120,7 @@ def test_forms_no_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delattr(CenteredJacobian, name)
     rule = SR(1e-2, memory=0.9, solver=TIGHT)
     assert rule.init(problem.theta) == {}
-    rule.direction(*problem.arguments, {}, KEY)
+    rule.direction(*problem.arguments, {})
 
 
 @pytest.mark.parametrize("size", [1e-170, 1e160])

@@ -12,12 +12,12 @@ from tests.optimize.problems import log_linear, random_numbers, random_problem
 from tnvmc.backend.namespace import to_host
 from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.jacobian.slices import SliceJacobian
-from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
+from tnvmc.optimize.first_order import Adam, GradientDescent
 from tnvmc.optimize.rule import NonFiniteError
 from tnvmc.optimize.solve import clip_outliers, least_squares
 
 KINDS = [("real", "real"), ("real", "complex"), ("complex", "complex"), ("complex", "real")]
-RULES = [GradientDescent(), RandomSign(), Adam()]
+RULES = [GradientDescent(), Adam()]
 
 
 def force_of(problem: Any) -> np.ndarray:
@@ -48,35 +48,6 @@ def test_force_is_half_of_the_slope_of_the_energy(theta: str, psi: str) -> None:
         h = 1e-5
         slope = (model.energy(parameters + h * v) - model.energy(parameters - h * v)) / (2 * h)
         assert slope == pytest.approx(2 * float((force.conj() @ v).real), rel=1e-6, abs=1e-8)
-
-
-@pytest.mark.parametrize("theta", ["real", "complex"])
-def test_random_sign(theta: str) -> None:
-    problem = random_problem(20, (40, 30), theta, "complex")
-    force = force_of(problem)
-    found = np.array(
-        [RandomSign().direction(*problem.arguments, {}, (7, step))[0] for step in range(300)]
-    )
-    for part in (np.real, np.imag) if theta == "complex" else (np.real,):
-        share = part(found) * np.sign(part(force))
-        assert share.min() >= 0
-        assert share.max() < 1
-        # 42000 uniform numbers: mean 1/2 and variance 1/12, each within 5 standard errors
-        assert share.mean() == pytest.approx(0.5, abs=5 * np.sqrt(1 / 12 / share.size))
-        assert share.var() == pytest.approx(1 / 12, abs=5 / np.sqrt(180 * share.size))
-    again = RandomSign().direction(*problem.arguments, {}, (7, 5))[0]
-    np.testing.assert_array_equal(again, found[5])
-    other_seed = RandomSign().direction(*problem.arguments, {}, (8, 5))[0]
-    assert np.abs(other_seed - again).max() > 0
-    if theta == "complex":
-        ratio = np.abs(found[0].real) / np.maximum(np.abs(found[0].imag), 1e-300)
-        assert np.unique(np.round(ratio, 6)).size > 100, "both parts have numbers of their own"
-
-
-def test_random_sign_leaves_parameters_without_force() -> None:
-    problem = random_problem(20, (3, 2))
-    d, _, _ = RandomSign().direction(problem.theta, problem.jacobian, np.ones(20), None, {}, (0, 0))
-    np.testing.assert_array_equal(d, 0)
 
 
 @pytest.mark.parametrize(("theta", "psi"), KINDS)
@@ -121,7 +92,7 @@ def test_downhill_without_noise(rule: Any, theta: str, psi: str) -> None:
     for step in range(150):
         jacobian, local, weight = model.snapshot(parameters)
         energies.append(model.energy(parameters))
-        d, state, _ = rule.direction(parameters, jacobian, local, weight, state, (0, step))
+        d, state, _ = rule.direction(parameters, jacobian, local, weight, state)
         assert d.dtype == parameters.dtype
         parameters = parameters - 0.02 * 0.97**step * d
     assert min(energies) >= values[0] - 1e-10
@@ -134,11 +105,11 @@ def test_resumed_state_repeats_every_bit(rule: Any) -> None:
     state, found, states = rule.init(problems[0].theta), [], []
     for step, problem in enumerate(problems):
         states.append({k: v if isinstance(v, int) else np.copy(v) for k, v in state.items()})
-        d, state, _ = rule.direction(*problem.arguments, state, (3, step))
+        d, state, _ = rule.direction(*problem.arguments, state)
         found.append(d)
     state = states[3]
     for step in range(3, 6):
-        d, state, _ = rule.direction(*problems[step].arguments, state, (3, step))
+        d, state, _ = rule.direction(*problems[step].arguments, state)
         np.testing.assert_array_equal(d, found[step])
 
 
@@ -152,8 +123,8 @@ def test_strict_namespace(rule: Any, theta: str, psi: str) -> None:
     parameters, energy, weight = (
         strict.asarray(x) for x in (problem.theta, problem.energy, problem.weight)
     )
-    found = rule.direction(parameters, jacobian, energy, weight, rule.init(parameters), (1, 2))[0]
-    expected = rule.direction(*problem.arguments, rule.init(problem.theta), (1, 2))[0]
+    found = rule.direction(parameters, jacobian, energy, weight, rule.init(parameters))[0]
+    expected = rule.direction(*problem.arguments, rule.init(problem.theta))[0]
     np.testing.assert_allclose(to_host(found), expected, atol=1e-12)
 
 

@@ -13,14 +13,12 @@ from tnvmc.optimize.pace import Paced, correlation_along
 from tnvmc.optimize.solve import least_squares
 from tnvmc.optimize.sr import SR
 
-KEY = (0, 0)
-
 
 def test_the_first_step_has_the_first_rate() -> None:
     problem = random_problem(40, (3, 2, 4), "real", "real")
-    plain, _, _ = SR().direction(*problem.arguments, {}, KEY)
+    plain, _, _ = SR().direction(*problem.arguments, {})
     rule = Paced(SR(), rate=0.25)
-    found, state, info = rule.direction(*problem.arguments, rule.init(problem.theta), KEY)
+    found, state, info = rule.direction(*problem.arguments, rule.init(problem.theta))
     assert np.array_equal(found, 0.25 * plain)
     assert (state["rate"], info["paced_rate"], info["correlation"]) == (0.25, 0.25, 0.0)
 
@@ -37,7 +35,7 @@ def test_downhill_raises_it_and_uphill_lowers_it(theta: str, psi: str, sign: int
     assert sign * c > 0
     rule = Paced(GradientDescent(), rate=0.1, gain=0.5)
     state = {**rule.init(problem.theta), "last": last}
-    _, state, info = rule.direction(*problem.arguments, state, KEY)
+    _, state, info = rule.direction(*problem.arguments, state)
     assert info["correlation"] == pytest.approx(c)
     assert state["rate"] == pytest.approx(0.1 * math.exp(0.5 * c))
 
@@ -47,7 +45,7 @@ def test_it_stays_below_the_largest() -> None:
     rule = Paced(GradientDescent(), rate=0.49)
     state = rule.init(problem.theta)
     for _ in range(20):  # the same samples again: always downhill
-        _, state, _ = rule.direction(*problem.arguments, state, KEY)
+        _, state, _ = rule.direction(*problem.arguments, state)
     assert state["rate"] == 0.5
 
 
@@ -68,7 +66,7 @@ def test_local_energies_that_differ_by_rounding_say_nothing_of_the_rate(
     rule = Paced(GradientDescent(), rate=0.1)
     state = {**rule.init(theta), "last": np.ones_like(theta)}
     nearly = -7.0 + noise * energy
-    _, after, info = rule.direction(theta, jacobian, nearly, weight, state, KEY)
+    _, after, info = rule.direction(theta, jacobian, nearly, weight, state)
     assert (info["correlation"] != 0) == says and (after["rate"] != 0.1) == says
 
 
@@ -79,7 +77,7 @@ def test_the_state_of_the_rule_is_kept() -> None:
     own = {"rate", "last"}
     average = {"rule_covariance", "rule_counted", "rule_squares", "rule_at"}
     assert {"rule_previous", *average, *own} == set(state)
-    _, after, _ = rule.direction(*problem.arguments, state, KEY)
+    _, after, _ = rule.direction(*problem.arguments, state)
     assert set(after) == set(state)
 
 

@@ -20,11 +20,10 @@ from tnvmc.optimize.solve import Eigen
 from tnvmc.optimize.sr import SR
 
 KINDS = [("real", "real"), ("real", "complex"), ("complex", "complex"), ("complex", "real")]
-KEY = (0, 0)
 
 
 def direction(rule: SR, problem: Problem) -> tuple[np.ndarray, Any]:
-    found, _, info = rule.direction(*problem.arguments, rule.init(problem.theta), KEY)
+    found, _, info = rule.direction(*problem.arguments, rule.init(problem.theta))
     return found, info
 
 
@@ -87,7 +86,7 @@ def test_both_spaces_agree(
     previous = previous.astype(problem.theta.dtype)
     found = [
         SR(diag_shift, momentum, space=space).direction(  # type: ignore[arg-type]
-            *problem.arguments, {"previous": previous}, KEY
+            *problem.arguments, {"previous": previous}
         )[0]
         for space in ("parameters", "samples")
     ]
@@ -113,7 +112,7 @@ def test_spring(theta: str, psi: str, space: Any) -> None:
     previous = np.zeros_like(problem.theta)
     for seed in range(4):
         drawn = random_problem(8, (3, 2, 4), theta, psi, seed=seed)
-        found, state, _ = rule.direction(*drawn.arguments, state, KEY)
+        found, state, _ = rule.direction(*drawn.arguments, state)
         expected = dense_spring(*drawn.least_squares(), 1e-2, 0.9, previous)
         np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
         np.testing.assert_array_equal(state["previous"], found)
@@ -160,7 +159,7 @@ def test_full_vector_moves_in_imaginary_time(kind: str) -> None:
     local = model.hamiltonian @ psi / psi
     weight = np.abs(psi) ** 2 / np.linalg.norm(psi) ** 2
     rule = SR(diag_shift=0.0, solver=Eigen(1e-12))
-    arguments = (psi, DenseJacobian(np.diag(1 / psi)), local, weight, {}, KEY)
+    arguments = (psi, DenseJacobian(np.diag(1 / psi)), local, weight, {})
     found = rule.direction(*arguments)[0]
     energy = weight @ local.real
     expected = model.hamiltonian @ psi - energy * psi
@@ -180,7 +179,7 @@ def test_descends_to_the_ground_state(theta: str, psi: str, space: Any) -> None:
     energies = []
     for _ in range(200):
         jacobian, local, weight = model.snapshot(parameters)
-        d, _, info = rule.direction(parameters, jacobian, local, weight, {}, KEY)
+        d, _, info = rule.direction(parameters, jacobian, local, weight, {})
         energies.append(model.energy(parameters))
         assert info["slope"] >= 0
         parameters = parameters - 0.02 * d
@@ -197,7 +196,7 @@ def test_slope_is_half_of_the_fall_of_the_energy() -> None:
         if theta == "complex":
             parameters = parameters + 0.2j * rng.normal(size=9)
         jacobian, local, weight = model.snapshot(parameters)
-        d, _, info = SR().direction(parameters, jacobian, local, weight, {}, KEY)
+        d, _, info = SR().direction(parameters, jacobian, local, weight, {})
         h = 1e-6 / np.linalg.norm(d)
         fall = model.energy(parameters + h * d) - model.energy(parameters - h * d)
         assert fall / (2 * h) == pytest.approx(2 * info["slope"], rel=1e-6)
@@ -212,13 +211,13 @@ def test_state_is_all_that_is_carried(momentum: float) -> None:
     trail = []
     for problem in problems:
         before = {k: np.copy(v) for k, v in state.items()}
-        d, following, _ = rule.direction(*problem.arguments, state, KEY)
+        d, following, _ = rule.direction(*problem.arguments, state)
         assert all(np.array_equal(before[k], state[k]) for k in state)
         state = following
         trail.append((d, {k: np.copy(v) for k, v in state.items()}))
     state = trail[2][1]
     for problem, (expected, _) in zip(problems[3:], trail[3:], strict=True):
-        d, state, _ = SR(momentum=momentum).direction(*problem.arguments, state, KEY)
+        d, state, _ = SR(momentum=momentum).direction(*problem.arguments, state)
         np.testing.assert_array_equal(d, expected)
 
 
@@ -228,10 +227,10 @@ def test_nothing_to_gain() -> None:
     flat = np.full(12, -1.25)
     for space in ("parameters", "samples"):
         rule = SR(space=space)  # type: ignore[arg-type]
-        d, _, _ = rule.direction(problem.theta, problem.jacobian, flat, None, {}, KEY)
+        d, _, _ = rule.direction(problem.theta, problem.jacobian, flat, None, {})
         np.testing.assert_array_equal(d, 0)
         still = DenseJacobian(np.ones((12, 10)))
-        d, _, _ = rule.direction(problem.theta, still, problem.energy, None, {}, KEY)
+        d, _, _ = rule.direction(problem.theta, still, problem.energy, None, {})
         assert np.abs(d).max() < 1e-6
 
 
@@ -243,7 +242,7 @@ def test_single_precision() -> None:
     expected, _ = direction(SR(), problem)
     for space in ("parameters", "samples"):
         rule = SR(space=space)  # type: ignore[arg-type]
-        d, _, _ = rule.direction(theta, single, energy, None, {}, KEY)
+        d, _, _ = rule.direction(theta, single, energy, None, {})
         assert d.dtype == np.float32
         np.testing.assert_allclose(d, expected, atol=1e-3 * np.abs(expected).max())
 
@@ -258,7 +257,7 @@ def test_strict_namespace(theta: str, psi: str, space: Any) -> None:
     rule = SR(momentum=0.5, clip=3.0, space=space)
     arguments = [strict.asarray(x) for x in (problem.theta, problem.energy, problem.weight)]
     moved = rule.direction(
-        arguments[0], jacobian, arguments[1], arguments[2], rule.init(arguments[0]), KEY
+        arguments[0], jacobian, arguments[1], arguments[2], rule.init(arguments[0])
     )[0]
     expected, _ = direction(rule, problem)
     np.testing.assert_allclose(to_host(moved), expected, atol=1e-10)
@@ -293,7 +292,7 @@ def poisoned(problem: Problem, where: str, value: float) -> tuple[Any, ...]:
 def test_non_finite_input(where: str, message: str, value: float) -> None:
     arguments = poisoned(random_problem(20, (3, 2)), where, value)
     with pytest.raises(NonFiniteError, match=message):
-        SR().direction(*arguments, {}, KEY)
+        SR().direction(*arguments, {})
 
 
 @pytest.mark.parametrize("space", ["parameters", "samples"])
@@ -301,7 +300,7 @@ def test_overflow_is_found(space: Any) -> None:
     problem = random_problem(20, (3, 2))
     large = SliceJacobian([1e200 * x for x in problem.jacobian.slices], problem.jacobian.spins)
     with pytest.raises(NonFiniteError, match="log-derivatives are too large"):
-        SR(space=space).direction(problem.theta, large, problem.energy, None, {}, KEY)
+        SR(space=space).direction(problem.theta, large, problem.energy, None, {})
 
 
 def test_letters() -> None:
@@ -310,4 +309,4 @@ def test_letters() -> None:
             SR(**{name: value})  # type: ignore[arg-type]
     problem = random_problem(8, (3, 2))
     with pytest.raises(ValueError, match=r"local_energy has shape \(7,\).*8 samples of 10"):
-        SR().direction(problem.theta, problem.jacobian, problem.energy[:7], None, {}, KEY)
+        SR().direction(problem.theta, problem.jacobian, problem.energy[:7], None, {})

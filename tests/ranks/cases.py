@@ -20,7 +20,7 @@ import numpy as np
 from mpi4py import MPI
 
 import tnvmc
-from tnvmc import MPS, PEPS, SR, SRC, VMC, Adam, GradientDescent, RandomSign, Sampler
+from tnvmc import MPS, PEPS, SR, SRC, VMC, Adam, GradientDescent, Sampler
 from tnvmc.ansatz.product import ProductState
 from tnvmc.ansatz.protocol import chi_of
 from tnvmc.estimate.reliability import closure_threshold
@@ -117,7 +117,6 @@ GROUPS: Mapping[str, Mapping[str, Callable[[], VMC]]] = {
         ),
         "groups": lambda: one(SR(space="samples"), MANY),
         "force": lambda: one(GradientDescent()),
-        "signs": lambda: one(RandomSign()),
         "Adam": lambda: one(Adam()),
         "product, parameters": lambda: product(SR(space="parameters"), MANY),
         "network": network,

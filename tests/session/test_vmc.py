@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import signal
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any
@@ -67,21 +67,23 @@ def codes(reported: Any) -> list[str]:
 
 @dataclass(frozen=True)
 class Sabotage(Rule):
-    """SR whose direction is replaced at some steps; steps are counted by the state."""
+    """SR whose direction is replaced at some steps, undone ones counted."""
 
     replaced: dict[int, float]
+    asked: list[int] = field(default_factory=list)
 
     def init(self, theta: np.ndarray) -> dict[str, Any]:
         return {"calls": 0}
 
     def direction(self, theta: np.ndarray, *rest: Any) -> tuple[np.ndarray, dict[str, Any], Any]:
-        jacobian, local, weight, state, key = rest
+        jacobian, local, weight, state = rest
         rule = SR(diag_shift=1e-2)
-        found, _, info = rule.direction(theta, jacobian, local, weight, rule.init(theta), key)
+        found, _, info = rule.direction(theta, jacobian, local, weight, rule.init(theta))
         calls = {"calls": state["calls"] + 1}
-        if key[1] in self.replaced:
+        self.asked.append(step := len(self.asked))
+        if step in self.replaced:
             sign = np.where(np.arange(len(theta)) % 2, 1.0, -1.0)
-            return self.replaced[key[1]] * sign, calls, info
+            return self.replaced[step] * sign, calls, info
         return found, calls, info
 
 

@@ -14,7 +14,7 @@ from tnvmc.ansatz.product import ProductState
 from tnvmc.ansatz.slater import Slater
 from tnvmc.contraction.schemes import SRC, Exact, ZipUp
 from tnvmc.operators.symmetry import marshall_character, symmetry_group
-from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
+from tnvmc.optimize.first_order import Adam, GradientDescent
 from tnvmc.optimize.sr import SR
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.enumerate import Enumerate
@@ -240,7 +240,6 @@ def test_samplers() -> None:
         (["optimizer.diag_shift=0.1"], SR(0.1, memory=0.9)),
         (["optimizer.diag_shift=0.1", "optimizer.momentum=0.9"], SR(0.1, 0.9)),
         (["optimizer.kind=gradient"], GradientDescent()),
-        (["optimizer.kind=random_sign"], RandomSign()),
         (["optimizer.kind=adam"], Adam()),
     ],
 )

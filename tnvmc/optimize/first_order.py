@@ -1,4 +1,4 @@
-"""Rules that use the force alone: plain gradient, random signs, Adam."""
+"""Rules that use the force alone: plain gradient, Adam."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -8,15 +8,11 @@ import numpy as np
 
 from tnvmc.backend.arguments import optional_positive, real
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.backend.random import uniforms
-from tnvmc.jacobian.base import Jacobian, is_complex
+from tnvmc.jacobian.base import Jacobian
 from tnvmc.optimize.rule import Info, Rule, RuleState, require_finite
 from tnvmc.optimize.solve import least_squares
 
 Array = Any
-
-RANDOM_PASS = 2**32 - 1
-"""Pass index of the random numbers of a rule: the last one, never reached by sampling."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +30,7 @@ class FirstOrder(Rule):
         return {}
 
     @abstractmethod
-    def of_force(
-        self, force: Array, state: RuleState, key: tuple[int, int]
-    ) -> tuple[Array, RuleState]:
+    def of_force(self, force: Array, state: RuleState) -> tuple[Array, RuleState]:
         """Give the direction (P,) for a force (P,), and the next state."""
 
     def direction(
@@ -46,7 +40,6 @@ class FirstOrder(Rule):
         local_energy: Array,
         weight: Array | None,
         state: RuleState,
-        uniforms_key: tuple[int, int] = (0, 0),
     ) -> tuple[Array, RuleState, Info]:
         """Direction (P,) of the type of theta; see `Rule.direction`.  Reports `force_norm`."""
         xp = array_namespace(theta)
@@ -54,7 +47,7 @@ class FirstOrder(Rule):
         with np.errstate(over="ignore", invalid="ignore"):
             force = xp.astype(problem.force(), theta.dtype)
         require_finite("force", force, "log-derivatives or local energies are too large")
-        found, after = self.of_force(force, state, uniforms_key)
+        found, after = self.of_force(force, state)
         norm = float(xp.sqrt(xp.sum(xp.abs(force) ** 2)))
         return found, after, {"force_norm": norm, "clipped": problem.clipped}
 
@@ -62,30 +55,8 @@ class FirstOrder(Rule):
 class GradientDescent(FirstOrder):
     """The force itself: theta -= learning_rate * O^dagger W (E - <E>)."""
 
-    def of_force(
-        self, force: Array, state: RuleState, key: tuple[int, int]
-    ) -> tuple[Array, RuleState]:
+    def of_force(self, force: Array, state: RuleState) -> tuple[Array, RuleState]:
         return force, {}
-
-
-class RandomSign(FirstOrder):
-    """A random part of a step against the sign of each component of the force.
-
-    d_k = r_k sign(F_k) with r_k uniform in [0, 1), one per real number (Liu, Dong, Han, Guo, He,
-    PRB 95, 195154 (2017)).  The learning rate is then the largest change of a parameter, and the
-    size of the force, hence a single outlier, plays no part.
-    """
-
-    def of_force(
-        self, force: Array, state: RuleState, key: tuple[int, int]
-    ) -> tuple[Array, RuleState]:
-        """Give random signs; their numbers have the address (seed, step)."""
-        xp, (seed, step), size = array_namespace(force), key, force.shape[0]
-        parts = [xp.real(force), xp.imag(force)] if is_complex(force) else [force]
-        r = uniforms(seed, (step, RANDOM_PASS), range(1), len(parts) * size, xp)[0, :]
-        signs = [r[k * size : (k + 1) * size] * xp.sign(part) for k, part in enumerate(parts)]
-        found = signs[0] if len(signs) == 1 else signs[0] + 1j * signs[1]
-        return xp.astype(found, force.dtype), {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,9 +87,7 @@ class Adam(FirstOrder):
         size = xp.abs(xp.zeros_like(theta))
         return {"first": xp.zeros_like(theta), "second": size, "count": 0}
 
-    def of_force(
-        self, force: Array, state: RuleState, key: tuple[int, int]
-    ) -> tuple[Array, RuleState]:
+    def of_force(self, force: Array, state: RuleState) -> tuple[Array, RuleState]:
         """Give the first moment over the root of the second."""
         xp, count = array_namespace(force), state["count"] + 1
         first = self.beta1 * state["first"] + (1 - self.beta1) * force

@@ -59,11 +59,10 @@ class Paced(Rule):
         local_energy: Array,
         weight: Array | None,
         state: RuleState,
-        uniforms_key: tuple[int, int] = (0, 0),
     ) -> tuple[Array, RuleState, Info]:
         """Rate times the direction of the rule (P,); see `Rule.direction`."""
         found, after, info = self.rule.direction(
-            theta, jacobian, local_energy, weight, _of_rule(state), uniforms_key
+            theta, jacobian, local_energy, weight, _of_rule(state)
         )
         problem = least_squares(theta, jacobian, local_energy, weight)
         correlation = 0.0

@@ -48,7 +48,6 @@ class Rule(Protocol):
         local_energy: Array,
         weight: Array | None,
         state: RuleState,
-        uniforms_key: tuple[int, int],
     ) -> tuple[Array, RuleState, Info]:
         """Direction (P,) of the type of theta, next state, report.
 
@@ -58,7 +57,6 @@ class Rule(Protocol):
             local_energy: (M,).
             weight: (M,) of an enumeration or of reweighted samples; None for equal weights.
             state: as `init` or the last call gave it; not changed.
-            uniforms_key: (seed, step), the address of random numbers where a rule needs them.
 
         Raises:
             NonFiniteError: input, or a result, that holds NaN or infinities.

@@ -133,7 +133,6 @@ class SR(Rule):
         local_energy: Array,
         weight: Array | None,
         state: RuleState,
-        uniforms_key: tuple[int, int] = (0, 0),
     ) -> tuple[Array, RuleState, Info]:
         """Natural gradient (P,); see `Rule.direction`.
 

@@ -70,7 +70,6 @@ class TimeEvolution(Rule):
         local_energy: Array,
         weight: Array | None,
         state: RuleState,
-        uniforms_key: tuple[int, int] = (0, 0),
     ) -> tuple[Array, RuleState, Info]:
         """Give minus d theta / dt (P,), the state as it was, and a report.
 

@@ -60,7 +60,7 @@ class VMC:
         ansatz: the wave function; see `tnvmc.ansatz.protocol.Ansatz`.
         sampler: `Sampler` (Markov chains), `DirectSampler` (independent draws, reweighted) or
             `Enumerate` (small systems, no noise).
-        optimizer: `SR`, `GradientDescent`, `RandomSign`, `Adam`, or another `Rule`; by default
+        optimizer: `SR`, `GradientDescent`, `Adam`, or another `Rule`; by default
             SR whose S is averaged over steps (`AUTOMATIC`).
         theta: (P,) initial parameters; by default those of `initial_parameters`.
         learning_rate: a number; a function of the step; or "auto": a rate that follows the steps

@@ -28,7 +28,7 @@ from tnvmc.operators.properties import particles_of
 from tnvmc.operators.spin import named_matrices
 from tnvmc.operators.symmetry import check_characters, odd_elements, symmetry_group
 from tnvmc.operators.term import Operator
-from tnvmc.optimize.first_order import Adam, GradientDescent, RandomSign
+from tnvmc.optimize.first_order import Adam, GradientDescent
 from tnvmc.optimize.rule import Cosine, Rule, Schedule
 from tnvmc.optimize.sr import SR
 from tnvmc.optimize.time_evolution import TimeEvolution
@@ -217,7 +217,7 @@ def build_sampler(settings: Settings, operator: Operator) -> Samples:
 
 
 RULES: Mapping[str, Any] = {
-    "sr": SR, "gradient": GradientDescent, "random_sign": RandomSign, "adam": Adam,
+    "sr": SR, "gradient": GradientDescent, "adam": Adam,
     "time": TimeEvolution,
 }  # fmt: skip
 SAMPLERS = {"metropolis": Sampler, "direct": DirectSampler, "enumerate": Enumerate}

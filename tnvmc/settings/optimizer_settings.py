@@ -95,7 +95,7 @@ class TimeSettings(Section):
         return self
 
 
-_RATES = {"gradient": 0.05, "random_sign": 0.005, "adam": 0.01}  # good for all models tried
+_RATES = {"gradient": 0.05, "adam": 0.01}  # good for all models tried
 
 
 def _first_order(kind: str, rate: float) -> Any:

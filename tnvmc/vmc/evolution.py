@@ -110,7 +110,7 @@ def _velocity(method: Method, seen: Observation) -> tuple[Array, Info]:
     assert snapshot.jacobian is not None
     with one_blas_thread(), using_threads(method.sampler.threads):
         minus, _, info = method.rule.direction(
-            seen.point.theta, snapshot.jacobian, seen.local, snapshot.weight, about, (0, 0)
+            seen.point.theta, snapshot.jacobian, seen.local, snapshot.weight, about
         )
     return -minus, info
 

@@ -123,7 +123,7 @@ def _moved(method: Method, state: State, seen: Observation, learning_rate: float
         with one_blas_thread(), using_threads(method.sampler.threads):
             direction, optimizer, info = method.rule.direction(
                 here.theta, seen.snapshot.jacobian, seen.local_cost, seen.snapshot.weight,
-                here.optimizer, (method.problem.seed, state.step),
+                here.optimizer,
             )  # fmt: skip
     except NonFiniteError:
         return _undone(state, here, not_finite)
