@@ -189,6 +189,30 @@ def test_a_folder_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
     assert errors.count("NUMBA_CACHE_DIR") == 1
 
 
+COMPILED = """
+from tnvmc import PEPS, VMC, Sampler, heisenberg, square
+from tnvmc.backend import process
+from tnvmc.backend.host import strips
+process._SHARE[:] = [{cores}]
+h = heisenberg(square(2, 2))
+VMC(h, PEPS(h.lattice, 2, dtype="{dtype}"), Sampler(n_samples=128)).run(1, progress=False)
+strips.compile_strips("{dtype}")
+for kernel in (strips.absorb, strips.sample, strips.measure):
+    print(len(kernel.signatures), sum(kernel.stats.cache_hits.values()))
+"""
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize(("cores", "dtype", "loaded"), [(2, "complex128", 1), (1, "float64", 0)])
+def test_a_second_process_compiles_what_a_run_takes_next(
+    cores: int, dtype: str, loaded: int, tmp_path: Path
+) -> None:
+    """For the types that a run has, no others, and the first one waits for it."""
+    script = COMPILED.format(cores=cores, dtype=dtype)
+    printed, _ = outcome(PACKAGE, script, NUMBA_CACHE_DIR=str(tmp_path))
+    assert printed == ["1 0", f"1 {loaded}", f"1 {loaded}"]
+
+
 def test_numbas_folder_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compilation.config, "CACHE_DIR", "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

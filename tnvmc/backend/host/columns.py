@@ -259,9 +259,10 @@ def room_of_strip(strip):
         cuts[c + 1] = cuts[c] + lined(carried * left)
     cuts[n_cols + 1], room = cuts[n_cols] + lined(carried * carried), lined(room)
     total = cuts[n_cols + 1]
-    rooms = np.array([3 * total, 3 * total + room, 3 * total + 2 * room])
     memory = aligned(np.empty(3 * total + 3 * room + LINE, strip.above.dtype))
-    return memory, cuts, cuts + total, cuts + 2 * total, rooms
+    first = pointer(memory, 3 * total)
+    scratch = first, shifted(first, room), shifted(first, 2 * room)
+    return memory, cuts, cuts + total, cuts + 2 * total, scratch
 
 
 @helper

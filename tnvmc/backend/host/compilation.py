@@ -8,11 +8,13 @@ import contextlib
 import hashlib
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 import llvmlite.binding
@@ -21,15 +23,17 @@ from numba.core import caching, config, event
 
 from tnvmc.backend import progress
 from tnvmc.backend.host.vectors import KernelCompiler
+from tnvmc.backend.process import available_cores, launched
 
 MOST_FOLDERS = 8
 """How many folders stay, those that were used last; each holds some MB."""
 
 
-def kernel(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def kernel(beside: str = "", **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate a function that Numba compiles at its first call, without Python's lock, and caches.
 
-    `options` are further ones of `numba.njit`.  RuntimeError: the folder cannot be written.
+    `beside` is code for a second process, which compiles others meanwhile: Numba compiles one at a
+    time.  `options` are further ones of `numba.njit`.  RuntimeError: the folder cannot be written.
     """
 
     options["pipeline_class"] = KernelCompiler
@@ -37,7 +41,9 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
         compiled: Callable[..., Any] = numba.njit(nogil=True, **options)(function)
-        compiled._cache = KernelCache(function)  # type: ignore[attr-defined]
+        cache = KernelCache(function)
+        cache.beside = beside
+        compiled._cache = cache  # type: ignore[attr-defined]
         return compiled
 
     return decorated
@@ -115,11 +121,37 @@ class KernelCache(caching.FunctionCache):
     """Numba's cache of a function, in the folder of the user."""
 
     _impl_class = _KernelCacheImpl
+    beside = ""
+    _second: list[subprocess.Popen[bytes]] = []  # noqa: RUF012 - one for all kernels
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Load compiled code, that of the second process too, which is waited for."""
+        found = super().load_overload(sig, target_context)
+        if found is None and self.beside and launched()[1] == 1 and available_cores() > 1:
+            with contextlib.suppress(OSError, TypeError):  # the work is done here then
+                self._second.append(second_process(self.beside.format(numbers_of(sig))))
+        elif found is None and self._second:
+            begun = perf_counter()
+            while self._second[-1].poll() is None:
+                progress.raise_if_stopped()
+                sleep(0.02)
+            progress.add_compilation(perf_counter() - begun)
+            found = super().load_overload(sig, target_context)
+        return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Save compiled code; where the disk is full it is compiled again in the next process."""
         with contextlib.suppress(OSError):
             super().save_overload(sig, data)
+
+
+def second_process(code: str) -> "subprocess.Popen[bytes]":
+    """Run code beside this process."""
+    given, nowhere = {"PYTHONPATH": os.pathsep.join(sys.path)}, subprocess.DEVNULL
+    return subprocess.Popen(
+        [sys.executable, "-c", code], env=os.environ | given, start_new_session=True,
+        stdin=nowhere, stdout=nowhere, stderr=nowhere,
+    )  # fmt: skip
 
 
 class Announcement(event.Listener):

@@ -17,14 +17,7 @@ from tnvmc.backend.host.columns import (
     split,
 )
 from tnvmc.backend.host.compilation import kernel
-from tnvmc.backend.host.strips import (
-    Strip,
-    absorb_lanes,
-    all_right,
-    placed,
-    room_of_lanes,
-    scratch_in,
-)
+from tnvmc.backend.host.strips import Strip, absorb_lanes, all_right, placed, room_of_lanes
 from tnvmc.backend.host.vectors import keep, lanes, pointer, shifted
 
 
@@ -60,7 +53,7 @@ def close_rings(rings, configs, owners, end, phase, log_abs):
     """
     far, near, n = rings.far, rings.near, configs.shape[0]
     rooms, memory = room_of_lanes(far, rings.bonds)
-    room, rights, lefts, _, places = room_of_strip(near)
+    room, rights, lefts, _, scratch = room_of_strip(near)
     size, wide, n_cols = rooms[0][0], lanes(pointer(far.above, 0)), far.legs.shape[0]
     numbers, logs = np.empty(wide * size, far.above.dtype), np.empty(wide, far.log_scale.dtype)
     right_logs, work = np.empty(n_cols + 1), pointer(room, 0)
@@ -76,7 +69,7 @@ def close_rings(rings, configs, owners, end, phase, log_abs):
             upper, lower, right, left, above, below = placed(near, configs, first + i, owner)
             above, below = (q, below) if rings.from_above else (above, q)
             place = upper, lower, right, left, above, below
-            legs, scratch = pointer(near.legs, 0), scratch_in(room, places)
+            legs = pointer(near.legs, 0)
             all_right(place, legs, near.rescaled, work, rights, right_logs, scratch, 0.0)
             value = overlap(ends, whole, carried * carried)
             log = near.log_scale[owner] + logs[i] + right_logs[0]

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from numba import typeof
 
 from tnvmc.backend.host.columns import (
     ABOVE,
@@ -117,20 +118,14 @@ class Measured(NamedTuple):
 @kernel()
 def sample(strip, configs, moves, draws, result):
     """Try the moves of one strip from left to right; changes `configs` (B, N)."""
-    memory, rights, lefts, trials, rooms = room_of_strip(strip)
-    n_cols, d, rescaled = strip.legs.shape[0], strip.local_dim, strip.rescaled
-    carried = strip.legs[0, UPPER + LEFT]
-    right_logs, left_logs, trial_logs = np.empty((3, n_cols + 1))
-    work, legs = pointer(memory, 0), pointer(strip.legs, 0)
-    scratch = scratch_in(memory, rooms)
+    memory, rights, lefts, trials, scratch = room_of_strip(strip)
+    d, rescaled, logs = strip.local_dim, strip.rescaled, np.empty((3, strip.legs.shape[0] + 1))
+    left_logs, trial_logs = logs[1], logs[2]
+    work, legs, places = pointer(memory, 0), pointer(strip.legs, 0), (rights, lefts, trials)
     for w in range(configs.shape[0]):
         config, place = pointer(configs, w * configs.shape[1]), placed(strip, configs, w, w)
-        half, done = strip.log_scale[w] / 2, 0
-        all_right(place, legs, rescaled, work, rights, right_logs, scratch, half)
-        left_logs[0] = half
-        identity(shifted(work, lefts[0]), carried)
-        whole = overlap(shifted(work, lefts[0]), shifted(work, rights[0]), carried * carried)
-        phase, log = split(whole, half + right_logs[0])
+        done = 0
+        phase, log = _begun(strip, place, w, work, places, logs, scratch)
         for i in range(moves.windows.shape[0]):
             window = pointer(moves.windows, i * N_FIELDS)
             sites = pointer(moves.sites, i * moves.sites.shape[1])
@@ -150,14 +145,7 @@ def sample(strip, configs, moves, draws, result):
                 left_logs[done + 1] = left_logs[done] + more
                 done += 1
             put(strip, config, sites, window[N_SITES], end, target)
-            env, of_env = shifted(work, lefts[column]), left_logs[column]
-            for c in range(column, end):
-                there = shifted(work, trials[c + 1])
-                of_env += _absorb(place, legs, rescaled, env, there, scratch, c)
-                env, trial_logs[c + 1] = there, of_env
-            beyond = carried * size_of(shifted(legs, (end - 1) * N_LEGS), False)
-            value = overlap(env, shifted(work, rights[end]), beyond)
-            trial_phase, trial_log = split(value, of_env + right_logs[end])
+            trial_phase, trial_log = _tried(strip, place, work, places, logs, scratch, column, end)
             chance = acceptance(trial_log, log, draws.power[w], draws.cap)
             kind = moves.kinds[window[KINDS] + state * d ** window[N_SITES] + target]
             result.possible[w, kind] += 1
@@ -176,24 +164,18 @@ def sample(strip, configs, moves, draws, result):
 @kernel()
 def measure(strip, configs, moves, result):
     """Close one strip at all replacements of its windows, and open it at each site."""
-    memory, rights, lefts, trials, rooms = room_of_strip(strip)
+    memory, rights, lefts, trials, scratch = room_of_strip(strip)
     n_cols, n_walkers, d = strip.legs.shape[0], configs.shape[0], strip.local_dim
-    rescaled, jacobian = strip.rescaled, result.derivatives.size > 0
-    carried = strip.legs[0, UPPER + LEFT]
-    right_logs, left_logs = np.empty((2, n_cols + 1))
-    work, legs = pointer(memory, 0), pointer(strip.legs, 0)
-    scratch = scratch_in(memory, rooms)
+    carried, jacobian = strip.legs[0, UPPER + LEFT], result.derivatives.size > 0
+    rescaled, logs = strip.rescaled, np.empty((3, n_cols + 1))
+    left_logs = logs[1]
+    work, legs, places = pointer(memory, 0), pointer(strip.legs, 0), (rights, lefts, trials)
     last = n_cols - 1 if jacobian else -1
     for i in range(moves.windows.shape[0]):
         last = max(last, moves.windows[i, COLUMN])
     for w in range(n_walkers):
-        config, place = pointer(configs, w * configs.shape[1]), placed(strip, configs, w, w)
-        half, at = strip.log_scale[w] / 2, 0
-        all_right(place, legs, rescaled, work, rights, right_logs, scratch, half)
-        left_logs[0] = half
-        identity(shifted(work, lefts[0]), carried)
-        whole = overlap(shifted(work, lefts[0]), shifted(work, rights[0]), carried * carried)
-        phase, log = split(whole, half + right_logs[0])
+        config, place, at = pointer(configs, w * configs.shape[1]), placed(strip, configs, w, w), 0
+        phase, log = _begun(strip, place, w, work, places, logs, scratch)
         result.phase[w], result.log_abs[w] = phase, log
         for column in range(last + 1):
             left = shifted(work, lefts[column])
@@ -216,15 +198,9 @@ def measure(strip, configs, moves, result):
                     if target < 0:
                         continue
                     put(strip, config, sites, window[N_SITES], end, target)
-                    env, of_env = left, left_logs[column]
-                    for c in range(column, end):
-                        there = shifted(work, trials[c + 1])
-                        of_env += _absorb(place, legs, rescaled, env, there, scratch, c)
-                        env = there
+                    tried = _tried(strip, place, work, places, logs, scratch, column, end)
                     put(strip, config, sites, window[N_SITES], end, state)
-                    beyond = carried * size_of(shifted(legs, (end - 1) * N_LEGS), False)
-                    value = overlap(env, shifted(work, rights[end]), beyond)
-                    trial_phase, trial_log = split(value, of_env + right_logs[end])
+                    trial_phase, trial_log = tried
                     if trial_phase != 0 and phase != 0:
                         size = np.exp(min(trial_log - log, result.largest))
                         of_window = n_walkers * window[RATIOS]
@@ -237,8 +213,26 @@ def measure(strip, configs, moves, result):
 
 
 @helper
-def scratch_in(memory, rooms):
-    return pointer(memory, rooms[0]), pointer(memory, rooms[1]), pointer(memory, rooms[2])
+def _begun(strip, place, w, work, places, logs, scratch):
+    """Write the environments right of each column, and the one left of all; gives ln psi."""
+    (rights, lefts, _), carried, half = places, strip.legs[0, UPPER + LEFT], strip.log_scale[w] / 2
+    legs, first, logs[1, 0] = pointer(strip.legs, 0), shifted(work, lefts[0]), half
+    all_right(place, legs, strip.rescaled, work, rights, logs[0], scratch, half)
+    identity(first, carried)
+    return split(overlap(first, shifted(work, rights[0]), carried * carried), half + logs[0, 0])
+
+
+@helper
+def _tried(strip, place, work, places, logs, scratch, column, end):
+    """Write the environments left of the columns of a window as it is now; gives ln psi."""
+    (rights, lefts, trials), legs = places, pointer(strip.legs, 0)
+    env, of_env = shifted(work, lefts[column]), logs[1, column]
+    for c in range(column, end):
+        there = shifted(work, trials[c + 1])
+        of_env += _absorb(place, legs, strip.rescaled, env, there, scratch, c)
+        env, logs[2, c + 1] = there, of_env
+    beyond = legs[UPPER + LEFT] * size_of(shifted(legs, (end - 1) * N_LEGS), False)
+    return split(overlap(env, shifted(work, rights[end]), beyond), of_env + logs[0, end])
 
 
 @helper
@@ -316,7 +310,22 @@ def _derivative(place, left, right, out, scratch, legs, c, carried):
         out[i] = out[i] * inverse
 
 
-@kernel()
+def compile_strips(dtype: str) -> None:
+    """Compile `sample` and `measure` for one type of numbers, and keep them."""
+    numbers, logs, places = np.ones(1, dtype), np.zeros(1), np.zeros((1, 1), np.int64)
+    real, small, counts = numbers.real.copy(), np.zeros((1, 1), np.int8), np.zeros((1, 1))
+    strip = Strip(
+        places, 0, 1, 2, 2, small[0], 1, numbers, numbers, numbers, (0, 0), logs
+    )  # fmt: skip
+    moves = Moves(places, places, places[0], small[0])
+    for function, others in (
+        (measure, (Measured(numbers, real, numbers, numbers, 1.0),)),
+        (sample, (Draws(counts, logs, 1.0), Sampled(numbers, real, counts, counts))),
+    ):
+        function.compile(tuple(map(typeof, (strip, small, moves, *others))))  # type: ignore[attr-defined]
+
+
+@kernel(beside="from tnvmc.backend.host.strips import *; compile_strips('{}')")
 def absorb(row, chi, bonds, configs, numbers, log_scale):
     """Write the new boundary tensors (vertical, left, right) of each walker, and log scales.
 
