@@ -70,6 +70,9 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("chi_undecided", {**SMALL, **CHANGE, "largest_chi": 16, "too_small": []},
      ("chi 8: too few samples to tell whether it is enough; chi 16 on the same samples moves the energy by "
      "-1.20(40)e-4 per site")),
+    ("amplitudes_vanish", {"observable": "operator neel"},
+     ("neel leads to configurations with psi = 0 exactly, where no sample tells of it: it is left "
+      "out; vmc.expect(order_parameter(...)) in Python gives it, by more work")),
     ("amplitudes_vanish", {"share": 0.125},
      ("in 12 % of the samples H leads to configurations with psi = 0 exactly, where no sample tells of H psi: energy "
       "and variance of the Lanczos step may be wrong; add noise to the parameters")),
@@ -257,7 +260,7 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
      "more steps")),
     ("lower_with_other_characters", {"energy_per_site": -0.4514531},
      ("a state of another symmetry has the lower energy -0.451453 per site: with these characters it is "
-     "another level; for the ground state set other ones (ansatz.symmetrise), or sum over no symmetry")),
+     "another level; for the ground state set other ansatz.characters, or sum over no symmetry")),
     ("sector_not_compared", {"magnetisation": 0, "bosons": 36, "expected": -24},
      ("not all sectors are small enough to be compared, and no symmetry tells which is the lowest: the "
      "ground state may have another magnetisation than 2 Sz = 0, which was solved (36 bosons, if local states "

@@ -73,7 +73,7 @@ _HOME["shastry_sutherland_lattice"] = ("tnvmc.lattice", "shastry_sutherland")
 _MODULES = {"plot": "tnvmc.plot"}
 
 _NETWORKS = {
-    "FlaxAnsatz": "flax", "RBM": "rbm", "CNN": "cnn", "ViT": "vit", "MADE": "made", "RNN": "rnn",
+    "FlaxAnsatz": "flax", "RBM": "rbm", "CNN": "cnn", "ViT": "vit", "RNN": "rnn",
     "PatchedTransformer": "patched_transformer",
 }  # fmt: skip
 """They need JAX and Flax, so that ``from tnvmc import *`` leaves them out."""

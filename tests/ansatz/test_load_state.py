@@ -143,8 +143,7 @@ def test_a_checkpoint_gives_its_parameters(tmp_path: Path) -> None:
 NETWORKS: dict[str, dict[str, Any]] = {
     "rbm": {"alpha": 2, "dtype": "complex128"},
     "cnn": {"features": (3,), "kernel": 2},
-    "made": {"features": (5,), "magnetisation": 0},
-    "rnn": {"hidden": 3, "order": "snake"},
+    "rnn": {"hidden": 3, "order": "snake", "magnetisation": 0},
     "patched_transformer": {"width": 4, "heads": 2, "layers": 1, "magnetisation": 0},
     "vit": {"width": 4, "heads": 2, "layers": 1},
 }

@@ -53,20 +53,20 @@ MADE_BY = {
     "mps": lambda: PeriodicMPS(LATTICE, 2),
     "product": lambda: ProductState(LATTICE),
     "rbm": lambda: network("rbm"),
-    "made": lambda: network("made"),
+    "rnn": lambda: network("rnn"),
     "symmetrised peps": lambda: Symmetrised(PEPS(LATTICE, 2), GROUP),
     "symmetrised mps": lambda: Symmetrised(PeriodicMPS(LATTICE, 2), GROUP, reweight=False),
-    "symmetrised made": lambda: Symmetrised(network("made"), GROUP),
+    "symmetrised rnn": lambda: Symmetrised(network("rnn"), GROUP),
 }
 EXPECTED = {
     "peps": {"drawn", "tempered", "truncated", "starts"},
     "mps": {"tempered", "starts"},
     "product": {"tempered", "starts"},
     "rbm": {"tempered", "starts", "walks"},
-    "made": {"drawn", "tempered", "starts", "walks"},
+    "rnn": {"drawn", "tempered", "starts", "walks"},
     "symmetrised peps": {"truncated", "starts"},
     "symmetrised mps": {"starts"},
-    "symmetrised made": {"starts"},
+    "symmetrised rnn": {"starts"},
 }
 
 
@@ -115,9 +115,9 @@ def test_descriptions() -> None:
     found = Symmetrised(PEPS(LATTICE, 2), GROUP).description()
     assert found.pop("symmetrised")["elements"] == len(GROUP)
     assert found == {"ansatz": "Symmetrised", "of": "PEPS", "D": 2}
-    made = network("made")
+    made = network("rnn")
     assert made.description()["ansatz"] == "FlaxAnsatz"
-    assert made.description()["architecture"]["network"] == "MADE"
+    assert made.description()["architecture"]["network"] == "RNN"
 
 
 def test_chi() -> None:

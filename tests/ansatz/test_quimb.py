@@ -147,6 +147,15 @@ def test_a_builder_of_sparse_operators() -> None:
         from_quimb(qop.SparseOperatorBuilder(terms, hilbert_space=parity))
 
 
+@pytest.mark.parametrize(
+    "bonds", [((1, 2), (2, 3)), ((0, 2), (2, 4)), (((1, 1), (1, 2)), ((2, 1), (2, 2)))]
+)
+def test_sites_that_are_not_numbered_from_0_are_refused(bonds: Any) -> None:
+    """Numbers that no term has were free sites: other energies per site, and another sector."""
+    with pytest.raises(ValueError, match="number them from 0"):
+        from_quimb(qtn.LocalHamGen(dict.fromkeys(bonds, np.diag([1.0, -1.0, -1.0, 1.0]))))
+
+
 def test_a_hamiltonian_on_another_grid_is_told() -> None:
     """The energies are those of the chain, the kinds of bonds and sublattices those of the grid."""
     chain_of_6 = qtn.ham_1d_heis(6)

@@ -557,6 +557,32 @@ def test_what_python_is_warned_of_is_one_line() -> None:
 
 
 @pytest.mark.parametrize(
+    ("magnetisation", "sector", "energies", "lower"),
+    [("", "0", [-2.0, -2.0], 1), ("[sampler]\nmagnetisation = 2\n", "2", [-1.0, -1.0], 2)],
+)
+def test_exact_energies_of_a_scan_are_of_the_sector_of_its_runs(
+    magnetisation: str, sector: str, energies: list[float], lower: int,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """A ring of four, -2 and -1, in fields of which the second has its ground state at 2 Sz = 4."""
+    path = tmp_path / "settings.toml"
+    path.write_text(f"""lattice = {{shape = [2, 2]}}
+ansatz = {{D = 2}}
+scan = {{key = "hamiltonian.term.2.coupling", values = [0.0, -3.0]}}
+{magnetisation}[hamiltonian]
+model = "terms"
+term = [{{ops = "Sx Sx + Sy Sy + Sz Sz", bonds = "nearest"}}, {{ops = "Sz", sites = "all", coupling = 0.0}}]
+""")
+    assert main(["exact", str(path)]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    rows = [words for words in lines if words[0].startswith("coupling=")]
+    assert [words[1:5] for words in rows] == [["2", "Sz", "=", sector]] * 2
+    field = -3.0 * int(sector) / 2  # of the second value
+    assert [float(words[5]) for words in rows] == pytest.approx([energies[0], energies[1] + field])
+    assert len([words for words in lines if words[0] == "lower"]) == lower
+
+
+@pytest.mark.parametrize(
     ("hamiltonian", "told"),
     [('{model = "xxz", Jz = -4.0}', "lower"), ('{model = "heisenberg"}', None)],
 )

@@ -31,6 +31,7 @@ run
 run good.toml --out file
 run good.toml --out /proc/x
 run good.toml --steps 3
+run good.toml --out pictures
 run --resume folder.toml
 run --resume nowhere
 measure folder.toml
@@ -41,6 +42,7 @@ exact missing.toml
 plot x
 """
 MISTAKES = [["run", "good.toml", "--set", each] for each in SET.split()]
+MISTAKES += [["run", "good.toml", "--out", ""]]
 MISTAKES += [each.split() for each in OTHERS.strip().splitlines()]
 
 
@@ -57,6 +59,8 @@ def test_a_mistake_is_one_line(
     Path("binary.toml").write_bytes(b"\0\1")
     Path("file").write_text("x")
     Path("folder.toml").mkdir()
+    Path("pictures").mkdir()
+    Path("pictures/energy.png").write_text("of the user's own")
     before = {path: path.is_file() and path.read_bytes() for path in Path().rglob("*")}
     try:
         status = main(arguments)

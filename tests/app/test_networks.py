@@ -141,7 +141,7 @@ def test_another_architecture_is_refused_also_with_as_many_parameters(tmp_path: 
     with pytest.raises(StateFileError, match=r"of another architecture: heads 2 \(now 4\)$"):
         initial_parameters(other, operator, 0, str(path))
     with pytest.raises(StateFileError, match="holds a patched_transformer.* wanted is a made on"):
-        initial_parameters(built("made"), operator, 0, str(path))
+        initial_parameters(built("rnn"), operator, 0, str(path))
     treated = built(
         "patched_transformer",
         *keys,

@@ -128,6 +128,14 @@ def test_what_is_damaged_is_told_and_the_rest_is_shown(
     assert out.count("DAMAGED") == 5
 
 
+def test_a_lost_history_is_told(tmp_path: Path, checkpoint: bytes) -> None:
+    run = run_with(tmp_path / "run", checkpoint)
+    (run / "history.jsonl").unlink()
+    assert [(each.file, each.code) for each in describe(run).damage] == [
+        ("history.jsonl", "missing")
+    ]
+
+
 def test_a_torn_last_line_and_a_lost_checkpoint(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", finished=False, measured=False)
     with open(run / "history.jsonl", "a") as file:

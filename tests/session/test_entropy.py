@@ -74,7 +74,7 @@ def test_columns_from_the_left_and_their_picture() -> None:
     assert [each.entropy for each in tnvmc.renyi2(flat)] == pytest.approx([0, 0], abs=1e-12)
 
 
-@pytest.mark.parametrize("sites", [[], [0, 6], range(6), 3, ["a"]])
+@pytest.mark.parametrize("sites", [[], [0, 6], range(6), 3, ["a"], [0, 0], [0, 1.5]])
 def test_a_block_is_some_of_the_sites(sites: Any) -> None:
     with pytest.raises(ValueError, match="sites"):
         tnvmc.renyi2(made("PEPS", 3, PLENTY), sites)

@@ -26,8 +26,10 @@ from tnvmc import (
     rydberg,
     square,
 )
+from tnvmc.session.overlaps import VectorState
 
 mpl.use("Agg")
+
 OPERATOR = heisenberg(square(2, 3))
 PAIR = Operator.from_products(OPERATOR.lattice, [("Sz Sz", (0, 1))], name="pair")
 
@@ -197,6 +199,16 @@ def test_order_parameters_by_name(vmc: VMC) -> None:
 def test_order_parameters_that_cannot_be(vmc: VMC, asked: Any, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         measure_observables(vmc, **asked)
+
+
+def test_an_order_that_leads_to_psi_0_is_left_out() -> None:
+    """Of a Neel state dimers make configurations that are never drawn: 0.064, and 0.016 without."""
+    states = OPERATOR.states(0)
+    neel = np.isin(states.codes, states.codes[states.dimension // 3]).astype(float)
+    made = VMC(OPERATOR, VectorState(OPERATOR, states, neel), Enumerate(0, threads=1), theta=neel)
+    with pytest.warns(tnvmc.UnreliableWarning, match="amplitudes_vanish"):
+        found = measure_observables(made, operators="dimer_columnar")
+    assert "dimer_columnar" not in found["operators"]
 
 
 def test_a_state_that_vanishes_by_symmetry_takes_products() -> None:

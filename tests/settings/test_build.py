@@ -74,7 +74,7 @@ def test_signs_and_phase_of_a_network_follow_the_hamiltonian(
         return complete(validate(data, overrides)).ansatz
 
     phase = "real" if positive else "complex"
-    for kind in ("cnn", "vit", "rnn", "made", "patched_transformer"):
+    for kind in ("cnn", "vit", "rnn", "patched_transformer"):
         keys = ("ansatz.patch=1",) if kind in ("vit", "patched_transformer") else ()
         assert (found(kind, *keys).marshall, found(kind, *keys).output) == (marshall, phase)
     assert (found("rbm").marshall, found("rbm").dtype) == (

@@ -32,8 +32,8 @@ def test_a_key_of_two_sections_is_told_for_both() -> None:
 
 
 def test_a_key_of_several_kinds_is_told_for_each() -> None:
-    told = settings_text("ansatz.features")
-    assert told.count("Default") == 2 and "cnn: " in told and "made: " in told
+    told = settings_text("ansatz.layers")
+    assert told.count("Default") == 2 and "patched_transformer: " in told and "vit: " in told
     assert settings_text("ansatz.init").count("imaginary-time") == 1  # the same for all
 
 

@@ -138,7 +138,7 @@ def test_completed_settings_say_what_runs(kind: str, tmp_path: Path) -> None:
 def test_the_sector_of_an_autoregressive_network(
     model: str, overrides: list[str], magnetisation: int | None
 ) -> None:
-    settings = complete(validate(data("made", model), overrides))
+    settings = complete(validate(data("rnn", model), overrides))
     ansatz = build_ansatz(settings, build_operator(settings))
     assert isinstance(ansatz, FlaxAnsatz)
     assert ansatz.module(ansatz.random(0)).magnetisation == magnetisation

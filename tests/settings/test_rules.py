@@ -121,7 +121,7 @@ def test_sectors_that_clash() -> None:
 
 def test_no_draws_from_the_inverted_sector() -> None:
     sector = ["sampler.magnetisation=2", "ansatz.average=['spin']", "ansatz.marshall=true"]
-    assert told(data("made"), sector) == [("ansatz.average", "conflict")]
+    assert told(data("rnn"), sector) == [("ansatz.average", "conflict")]
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
     """
     path, archive = Path(path), Path(archive)
     require_finished(path)
-    refuse_occupied(archive)
+    refuse_occupied(archive, "name another folder")
     provenance = check_tied(path)
     run = restored(path, load_in_place(path))
     vmc = run.vmc

@@ -169,10 +169,13 @@ def _overlap(options: argparse.Namespace) -> None:
     from itertools import pairwise
 
     from tnvmc import overlap
+    from tnvmc.shown import sentence
 
     for one, other in pairwise([options.folder, *options.others]):
         found = overlap(one, other, options.n_samples, options.chi)
         print(f"{one} {other}: {found._line()}", flush=True)
+        for told in (each for each in found.diagnostics if each.status == "good"):
+            print(f"  {sentence(told)}")
 
 
 @command(

@@ -3,7 +3,14 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tnvmc.exact import Sector, check_size, exact_ground_state, exact_levels, smallest_sector
+from tnvmc.exact import (
+    ExactResult,
+    Sector,
+    check_size,
+    exact_ground_state,
+    exact_levels,
+    smallest_sector,
+)
 from tnvmc.operators.fermions import sector_text
 from tnvmc.operators.term import Operator
 from tnvmc.report.describe import symmetries_text
@@ -23,8 +30,8 @@ def exact_text(path: Path, overrides: Sequence[str] = (), sector: int | None = N
     """Diagonalise what a settings file describes, and write what was found.
 
     Of a file with [[sector]], [scan] or [average] the energy of each; with [[orthogonal]] also the
-    level that its run is compared with.  `sector` is twice the total Sz; the smallest by default,
-    or that of the file where it has [[orthogonal]].
+    level that its run is compared with.  `sector` is twice the total Sz; by default that of the
+    file, or the smallest.
 
     Raises:
         ConfigError: settings that cannot be used, or sectors that all take more than seconds.
@@ -45,9 +52,7 @@ def _of_run(settings: Settings, operator: Operator, sector: int | None) -> Itera
     level = len(settings.orthogonal or ())
     if operator.fermions is not None and sector is not None:
         raise ConfigError("--sector is one of spins; of fermions --set sampler.particles=...")
-    chosen: Sector = smallest_sector(operator) if sector is None else sector
-    if level and sector is None and operator.conserves_magnetisation and not operator.fermions:
-        chosen = settings.sampler.magnetisation or 0
+    chosen = _chosen(settings, operator, sector)
     exact = exact_ground_state(operator, chosen)
     space = sector_text(exact.sector, exact.particles) or "full space"
     yield f"{operator.name}, {operator.n_sites} sites, {space}, dimension {exact.dimension}"
@@ -57,13 +62,7 @@ def _of_run(settings: Settings, operator: Operator, sector: int | None) -> Itera
     if exact.inversion is not None:
         parity = "even" if exact.inversion > 0 else "odd"
         yield f"spin inversion   {parity}, the lower of both"
-    for found in elsewhere((exact.energy, 0.0), operator, exact.sector, DIAGONALISED_AT_ONCE):
-        if "other" in found.values:
-            there, other = fixed(found.values["energy_per_site"], 12), found.values["other"]
-            yield f"lower            {there} per site with 2 Sz = {other} (--sector {other})"
-        else:
-            hint = "another sector may lie lower, and not all were compared; --sector 2SZ takes one"
-            yield f"note             {hint}"
+    yield from _lower(exact, operator)
     if level:
         levels = exact_levels(operator, level + 1, chosen)
         lower = "the ground state" if level == 1 else f"the {level} lowest levels"
@@ -74,16 +73,36 @@ def _of_run(settings: Settings, operator: Operator, sector: int | None) -> Itera
         yield f"{f'level {level + 1}':<16} {text}"
 
 
+def _chosen(settings: Settings, operator: Operator, sector: int | None) -> Sector:
+    """Give the sector that is asked for, or that of the file, or the smallest."""
+    own = settings.sampler.magnetisation if operator.conserves_magnetisation else None
+    given = own if sector is None else sector
+    return smallest_sector(operator) if given is None else given
+
+
+def _lower(exact: ExactResult, operator: Operator, place: str = "") -> Iterator[str]:
+    """Tell of another sector whose energy is lower, or may be."""
+    for found in elsewhere((exact.energy, 0.0), operator, exact.sector, DIAGONALISED_AT_ONCE):
+        if "other" in found.values:
+            there, other = fixed(found.values["energy_per_site"], 12), found.values["other"]
+            yield f"lower            {place}{there} per site with 2 Sz = {other} (--sector {other})"
+        else:
+            hint = "another sector may lie lower, and not all were compared; --sector 2SZ takes one"
+            yield f"note             {place}{hint}"
+
+
 def _of_scan(asked: Series, sector: int | None) -> Iterator[str]:
     """A line for each value."""
-    rows = [("value", "energy", "per site")]
+    rows, lower = [("value", "sector", "energy", "per site")], list[str]()
     for name, run in asked.runs.items():
         operator = build_operator(run)
-        chosen = smallest_sector(operator) if sector is None else sector
-        exact = exact_ground_state(operator, chosen)
-        rows.append((name, fixed(exact.energy, 12), fixed(exact.energy_per_site, 12)))
+        exact = exact_ground_state(operator, _chosen(run, operator, sector))
+        space = sector_text(exact.sector, exact.particles) or "full space"
+        rows.append((name, space, fixed(exact.energy, 12), fixed(exact.energy_per_site, 12)))
+        lower += _lower(exact, operator, f"{name}: ")
     yield f"{asked.operator.name}, {asked.operator.units} units"
     yield from in_columns(rows)
+    yield from lower
 
 
 def _of_sectors(asked: Series) -> Iterator[str]:

@@ -22,7 +22,7 @@ from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.observable_set import ALL_PAIRS, ENERGY
-from tnvmc.operators.order import OF_PAIRS, ORDERS
+from tnvmc.operators.order import OF_PAIRS, ORDERS, order_parameter
 from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator
 from tnvmc.sampling import streams
@@ -196,6 +196,8 @@ def _settings(path: Path, asked: Asked) -> Settings:
 def _own_operators(asked: Asked, operator: Operator) -> tuple[Operator, ...]:
     """Those of the files, as "real part of NAME" and so on of one that is not Hermitian."""
     kind = operator.fermions or operator.local_dim
+    for name in asked.orders:  # refused before anything is drawn
+        order_parameter(name, operator.lattice, operator.local_dim, operator.fermions)
     named = [file for file in asked.operators if str(file) not in asked.orders]
     files = [read_operator(Path(file), operator.lattice, kind) for file in named]
     return tuple(part for found in files for part in found.hermitian_parts)

@@ -85,8 +85,10 @@ class Blocks:
         """Tell of blocks that disagree: chains too slow for the term with the longest of them.
 
         Code walkers_disagree, with the R-hat of that term and its place; for weighted samples the
-        disagreement of weights counts too.
+        disagreement of weights counts too.  Code amplitudes_vanish where values are NaN.
         """
+        if np.isnan(self._squares).any():
+            return (Diagnostic("amplitudes_vanish", "warning"),)
         if self.exact or self._walkers < 2:
             return ()
         n_draws = self.n_samples / self._walkers

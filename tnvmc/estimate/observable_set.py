@@ -1,5 +1,6 @@
 """What `tnvmc measure` measures of a model, and what observables.json says of it."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -158,7 +159,10 @@ class ObservableSet:
             **self._two_point(measured),
             "dimers": self._dimers(measured),
             "operators": {
-                o.name: _number(*measured[f"operator {o.name}"].derive(np.sum)) for o in self.own
+                name: number
+                for name in (each.name for each in self.own)
+                if (number := _number(*measured[f"operator {name}"].derive(np.sum)))
+                and not math.isnan(number["mean"])
             },
         }
 

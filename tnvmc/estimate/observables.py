@@ -5,7 +5,7 @@ its values from the same snapshot.  `estimate.blocks.Blocks` accumulates means a
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any, Protocol
@@ -45,6 +45,7 @@ class LocalTerms:
 
     terms: tuple[Term, ...]
     strings: Strings | None = None  #: signs of fermions
+    strict: bool = False  #: NaN where it leads to psi = 0 exactly, of which no sample tells
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "terms", tuple(term.sorted() for term in self.terms))
@@ -91,15 +92,18 @@ class LocalTerms:
             signs = [self.strings.signs(snapshot.configs, *of_term) for of_term in each]
             elements = elements * xp.stack(signs, axis=1)
         ratios = xp.stack([snapshot.ratios[term.sites] for term in terms], axis=1)
-        return values + xp.sum(elements * ratios, axis=2)
+        products = elements * ratios
+        if self.strict:
+            products = xp.where((elements != 0) & (ratios == 0), xp.nan, products)
+        return values + xp.sum(products, axis=2)
 
 
 @dataclass(frozen=True)
 class Squares:
     """The sum over M of |<s|M|psi> / <s|psi>|^2 / N^2, whose mean is that of M^dagger M / N^2.
 
-    One value, from ratios of the terms of M alone: no products of distant terms.  What it does not
-    do: find what M makes of psi at configurations where psi = 0, which are not drawn.
+    One value, from ratios of the terms of M alone: no products of distant terms.  It is NaN where M
+    leads to psi = 0 exactly: what M psi is at such configurations, which are not drawn, is missing.
     """
 
     name: str
@@ -107,7 +111,7 @@ class Squares:
 
     @cached_property
     def _terms(self) -> list[LocalTerms]:
-        return [energy_terms(part) for part in self.parts]
+        return [replace(energy_terms(part), strict=True) for part in self.parts]
 
     @property
     def targets(self) -> Targets:

@@ -366,7 +366,7 @@ def require_full_grid(where: str, lattice: Lattice) -> None:
         raise ValueError(
             f"{where}: the {lattice.kind} lattice leaves {len(lattice.vacant)} places of its grid "
             f"of {lattice.n_rows} x {lattice.n_cols} without a spin, and this wave function reads "
-            "the whole grid; take PEPS, or a network without one: RBM, MADE, RNN with order = "
+            "the whole grid; take PEPS, or a network without one: RBM, RNN with order = "
             "'snake'"
         )
 

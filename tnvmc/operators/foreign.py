@@ -104,10 +104,18 @@ def _shape(value: Any, sites: Any) -> tuple[int, int]:
         return int(value.Lx), int(value.Ly)
     if hasattr(value, "L"):
         return 1, int(value.L)
+    shape = (0, 0)
     if all(map(is_whole, sites)):
-        return 1, int(max(sites)) + 1
-    if all(np.shape(site) == (2,) and all(map(is_whole, site)) for site in sites):
-        return max(int(i) for i, _ in sites) + 1, max(int(j) for _, j in sites) + 1
+        shape = 1, int(max(sites)) + 1
+    elif all(np.shape(site) == (2,) and all(map(is_whole, site)) for site in sites):
+        shape = max(int(i) for i, _ in sites) + 1, max(int(j) for _, j in sites) + 1
+    if len(set(sites)) < shape[0] * shape[1]:
+        raise ValueError(
+            f"from_quimb: terms on {len(set(sites))} sites up to {max(sites)}, of the {shape[0]} x "
+            f"{shape[1]} from 0 on; number them from 0, or give each of the others a term, as 0 Sz"
+        )
+    if shape[1]:
+        return shape
     raise TypeError(
         f"from_quimb: sites {list(sites)[:3]} ...; they must be numbers, or (row, column), to be "
         "those of a lattice"

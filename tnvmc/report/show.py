@@ -72,6 +72,8 @@ def describe(path: str | Path) -> Description:
             damage.append(Damage(CHECKPOINT, "unreadable", why))
     elif run.history:
         damage.append(Damage(CHECKPOINT, "missing"))
+    if run.result and not (path / HISTORY).exists():
+        damage.append(Damage(HISTORY, "missing"))
     return Description(f"{path}: {status}", tuple(_of_run(run, held)), tuple(damage))
 
 

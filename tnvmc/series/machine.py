@@ -78,6 +78,8 @@ def new_series(
     after = sorted(series.out.glob(kind.names_after)) if kind.names_after else ()
     for place in (series.out, *(series.out / name for name in series.runs), *after):
         refuse_occupied(place)
+    if (table := series.out / f"{kind.name}.md").exists():
+        raise FolderError(f"{table}: exists, and would be written; choose another --out")
     return _make(series, maker)
 
 

@@ -83,15 +83,16 @@ def renyi2(
 def _mask(sites: Any, n_sites: int) -> np.ndarray:
     """Mark the sites of a block."""
     try:
-        given = {int(site) for site in sites}
+        given = [*map(float, sites)]
     except (TypeError, ValueError):
-        given = set()
-    if not given or len(given) == n_sites or not given < set(range(n_sites)):
+        given = []
+    inside = np.isin(np.arange(n_sites), given)
+    if inside.sum() != len(given) or inside.all() or not given:
         raise ValueError(
             f"renyi2: sites = {shortly(sites)}; a block is some of the sites 0..{n_sites - 1}, as "
-            "[0, 1, 4, 5], and not all of them"
+            "[0, 1, 4, 5], each once, and not all of them"
         )
-    return np.isin(np.arange(n_sites), [*given])
+    return inside
 
 
 def _entropy(

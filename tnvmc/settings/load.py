@@ -33,6 +33,8 @@ def with_out(overrides: Sequence[str], out: str | Path | None) -> list[str]:
     """Give overrides with the folder that was named, if one was."""
     if out is None:
         return [*overrides]
+    if not str(out):
+        raise ConfigError(conflict("--out", "is empty; name a folder, or . for the present one"))
     try:
         str(out).encode()
     except UnicodeEncodeError:

@@ -275,15 +275,19 @@ def run_files_in(path: Path) -> list[str]:
     return held if begun else []
 
 
-def refuse_occupied(path: Path) -> None:
-    """Raise `FolderError` where a folder holds a run already, or the path is no folder."""
+def refuse_occupied(path: Path, other: str = "") -> None:
+    """Raise `FolderError` where a folder holds a run or its picture, or the path is no folder.
+
+    `other` says what to do instead of going on with that run.
+    """
+    another = other or "choose another --out"
     if os.path.lexists(path) and not path.is_dir():
-        raise FolderError(f"{path}: is a file or a dead link; choose another --out")
+        raise FolderError(f"{path}: is a file or a dead link; {another}")
     if held := run_files_in(path):
-        raise FolderError(
-            f"{path}: holds a run already ({', '.join(held)}); "
-            f"continue it with --resume {path} or choose another --out"
-        )
+        or_on = other or f"continue it with --resume {path} or {another}"
+        raise FolderError(f"{path}: holds a run already ({', '.join(held)}); {or_on}")
+    if os.path.lexists(path / PICTURE):
+        raise FolderError(f"{path}: holds another {PICTURE}, which a run writes; {another}")
 
 
 def _locked(path: Path) -> IO[bytes]:

@@ -105,7 +105,7 @@ def energy_gap(above: MeasuredEnergy, below: MeasuredEnergy) -> Gap:
             where += f" or {-here[1]}, which H maps on each other"
         raise ValueError(
             f"energy_gap: both energies are of the lowest state of {where}, whose gap is 0; give "
-            "one state another magnetisation or other characters (ansatz.symmetrise), or keep it "
+            "one state another magnetisation or other ansatz.characters, or keep it "
             "orthogonal to the other (orthogonal_to)"
         )
     gap = above.energy - below.energy

@@ -316,11 +316,11 @@ def test_averaged_densities_are_drawn_with_their_probability(magnetisation: int 
     """In a sector, of a module that knows it and of one that does not."""
     from types import SimpleNamespace
 
-    from tnvmc.ansatz.neural.made import MADE
+    from tnvmc.ansatz.neural.rnn import RNN
 
     group = symmetry_group(heisenberg(LATTICE), ["point", "spin"])
     ansatz = FlaxAnsatz(
-        LATTICE, lambda rngs: MADE(LATTICE, features=(6,), magnetisation=magnetisation, rngs=rngs),
+        LATTICE, lambda rngs: RNN(LATTICE, hidden=6, magnetisation=magnetisation, rngs=rngs),
         group=group,
     )  # fmt: skip
     theta = ansatz.random(0) + np.random.default_rng(0).normal(size=ansatz.n_params)
@@ -343,11 +343,11 @@ def test_averaged_densities_are_drawn_with_their_probability(magnetisation: int 
 
 @pytest.mark.whole
 def test_spin_inversion_out_of_a_sector_is_refused() -> None:
-    from tnvmc.ansatz.neural.made import MADE
+    from tnvmc.ansatz.neural.rnn import RNN
 
     group = symmetry_group(heisenberg(LATTICE), ["spin"])
     with pytest.raises(ValueError, match="sector of sum 1 into that of sum 3"):
-        FlaxAnsatz(LATTICE, lambda rngs: MADE(LATTICE, magnetisation=2, rngs=rngs), group=group)
+        FlaxAnsatz(LATTICE, lambda rngs: RNN(LATTICE, magnetisation=2, rngs=rngs), group=group)
 
 
 def test_freezing_everything_is_refused() -> None:

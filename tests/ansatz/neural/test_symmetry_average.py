@@ -21,7 +21,7 @@ pytest.importorskip("flax")
 
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.ansatz.neural.layers import shifts
-from tnvmc.ansatz.neural.made import MADE
+from tnvmc.ansatz.neural.rnn import RNN
 from tnvmc.ansatz.neural.symmetry_average import Orbits, SymmetryAverage
 from tnvmc.ansatz.neural.vit import ViT
 
@@ -84,7 +84,7 @@ def test_steps_by_orbits_of_direct_draws_are_those_of_all_draws() -> None:
     operator = tfim(square(2, 4), h=1.0)
     group = symmetry_group(operator, ["point", "spin"])
     state = FlaxAnsatz(
-        operator.lattice, lambda rngs: MADE(operator.lattice, features=(4,), rngs=rngs), group=group
+        operator.lattice, lambda rngs: RNN(operator.lattice, hidden=4, rngs=rngs), group=group
     )
     found = []
     for by_orbit in (True, False):

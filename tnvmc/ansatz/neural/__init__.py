@@ -33,7 +33,6 @@ class Network:
 NETWORKS: Mapping[str, Network] = {
     "rbm": Network("rbm", "RBM"),
     "cnn": Network("cnn", "CNN"),
-    "made": Network("made", "MADE", autoregressive=True),
     "rnn": Network("rnn", "RNN", autoregressive=True),
     "patched_transformer": Network(
         "patched_transformer", "PatchedTransformer", autoregressive=True

@@ -99,15 +99,6 @@ class CNNConfig(WithPhase):
 
 
 @dataclass(frozen=True)
-class MADEConfig(WithPhase):
-    """Architecture of a masked dense network."""
-
-    output: Literal["real", "complex"] = "real"
-    features: Positives = (128,)
-    """Widths of the hidden layers."""
-
-
-@dataclass(frozen=True)
 class RNNConfig(WithPhase):
     """Architecture of a recurrent network."""
 

@@ -3,7 +3,7 @@
 psi(s) = sqrt(p(s)) exp(i phase(s)) with p(s) = prod_t p(token_t | tokens before), so that
 sum |psi|^2 = 1 whatever the parameters, and independent samples of |psi|^2 are drawn token by
 token.  A token is a patch of k sites and has d**k states; its first site is the most significant
-digit, as in `local_states`.  RNN and MADE take one site per token, the patched transformer more.
+digit, as in `local_states`.  The RNN takes one site per token, the patched transformer more.
 
 A network gives two views of the same conditionals: `scores`, of all tokens of given configurations
 at once, and `step`, of one token with what is remembered of those before.  They must agree.

@@ -19,9 +19,10 @@ def evolution(run: Run, title: str = "") -> Any:
     above, middle = figure.subplots(2, 1, sharex=True)
     for k, name in enumerate(names):
         value = as_array([line[name] for line in about])
-        for end, what in (("_bound", ", may be off"), ("_error", "")):
+        mean = rf"$\langle${name}$\rangle$"
+        for end, labels in (("_bound", ("", f"largest error of {mean}")), ("_error", (mean, ""))):
             width = as_array([line.get(f"{name}{end}", np.nan) for line in about])
-            _band(above, t, value, width, style.line(k), rf"$\langle${name}$\rangle${what}")
+            _band(above, t, value, width, style.line(k), *labels)
     energy, error = (
         as_array([line[key] for line in run.history]) / n for key in ("energy", "energy_error")
     )
@@ -36,7 +37,7 @@ def evolution(run: Run, title: str = "") -> Any:
     return figure
 
 
-def _band(axes: Any, x: Any, y: Any, error: Any, line: Any, label: str) -> None:
+def _band(axes: Any, x: Any, y: Any, error: Any, line: Any, label: str, band: str = "") -> None:
     error = np.nan_to_num(error)
     axes.plot(x, y, **line, label=label)
-    axes.fill_between(x, y - error, y + error, color=line["color"], alpha=0.22, lw=0)
+    axes.fill_between(x, y - error, y + error, color=line["color"], alpha=0.22, lw=0, label=band)
