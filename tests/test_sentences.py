@@ -171,6 +171,9 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("above_reference", ABOVE,
      ("the energy lies 68.7 error bars above the exact one (4.9e-2 of it): not converged; take more "
      "steps, a larger D or another start")),
+    ("above_reference", ABOVE | {"higher_level": True},
+     ("the energy lies 68.7 error bars above the exact one (4.9e-2 of it): by its small variance it is a higher level, which "
+      "steps hardly leave; sum over symmetries (ansatz.symmetrise, ansatz.characters), or take another start")),
     ("above_reference", ABOVE | {"sigmas": None, "lacks": "network", "method": "QMC"},
      ("the energy lies 4.9e-2 (relative) above the one of QMC: not converged; take more steps, "
      "a larger network or another start")),

@@ -172,6 +172,10 @@ def test_an_energy_far_above_the_exact_one_is_told_in_python() -> None:
         noisy = abs(exact.energy_total) * 0.011 / errors
         assert len(list(of_level((near[1], noisy), place))) == told
     assert not list(of_level((near[1], 0.0), place, final=False))
+    above = near[1] - exact.energy_total
+    for variance, higher in (((above / 9) ** 2, False), ((above / 11) ** 2, True)):
+        (found_here,) = of_level((near[1], 0.0), place, variance=variance)
+        assert found_here.values["higher_level"] == higher
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,12 @@ def _compare(options: argparse.Namespace) -> int:
         help="settings: [lattice] and [hamiltonian], the tables of [[sector]] and [[orthogonal]]",
     ),
     SET,
-    option("--sector", metavar="2Sz", type=int, help="twice the total Sz (default: the smallest)"),
+    option(
+        "--sector",
+        metavar="2Sz",
+        type=int,
+        help="twice the total Sz (default: of the file, or the smallest)",
+    ),
 )
 def _exact(options: argparse.Namespace) -> None:
     from tnvmc.app.exact import exact_text

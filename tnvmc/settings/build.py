@@ -257,7 +257,8 @@ def build_arguments(settings: Settings, operator: Operator, first_step: int = 0)
 
     Steps of the learning rate are counted from `first_step`.
     """
-    for name in settings.optimizer.observables if settings.optimizer.kind == "time" else ():
+    optimizer: Any = settings.optimizer
+    for name in optimizer.observables if optimizer.kind == "time" else ():
         with errors_of("time.observables"):
             about: Any = {"local_dim": operator.local_dim, "fermions": operator.fermions}
             Operator.from_products(operator.lattice, [(name, "all", 1.0)], **about)

@@ -30,6 +30,9 @@ from tnvmc.vmc.trial import LEAST_STEPS
 ABOVE_EXACT, FAR_ABOVE = 3.0, 1e-2
 """Errors, and part of the lowest energy, that a measured one may lie above it, at least one."""
 
+HIGHER_LEVEL = 10.0
+"""Roots of the variance that a state of the lowest level may lie above it, at most."""
+
 DIAGONALISED_IN_DOUBT = 200_000
 """Largest sector that is diagonalised, in some seconds, where something else already speaks against
 the energy."""
@@ -88,7 +91,7 @@ def judged(
     mixed = any(each.code == "not_orthogonal" for each in told)  # at no level then
     if math.isfinite(measured.energy) and not mixed:
         place = Place(problem.operator, measured.magnetisation, problem.ansatz, tuple(lower))
-        told += of_level(energy, place, most, known, final=final)
+        told += of_level(energy, place, most, known, final=final, variance=measured.variance)
     return replace(found, measurement=replace(measured, diagnostics=tuple(told)))
 
 
@@ -156,7 +159,7 @@ def of_signs(found: Measured) -> Iterator[Diagnostic]:
 
 def of_level(
     energy: tuple[float, float], place: Place, most: int = DIAGONALISED,
-    known: KnownEnergy | None = None, *, final: bool = True,
+    known: KnownEnergy | None = None, *, final: bool = True, variance: float = math.inf,
 ) -> Iterator[Diagnostic]:  # fmt: skip
     """Compare an energy and its error (totals) with the level of its place, and with other sectors.
 
@@ -171,7 +174,7 @@ def of_level(
     if floor is not None:
         yield from below_exact(energy, place.operator, floor, chi_of(place.ansatz))
     if known is not None and final:
-        yield from above_exact(energy, known, place.ansatz)
+        yield from above_exact(energy, known, place.ansatz, variance)
     if not place.lower:  # of an excited state other sectors say nothing
         yield from elsewhere(energy, place.operator, place.sector, most)
         least = place.ansatz.group and place.lowest(most)
@@ -204,9 +207,12 @@ def below_exact(
 
 
 def above_exact(
-    energy: tuple[float, float], known: KnownEnergy, ansatz: Ansatz
+    energy: tuple[float, float], known: KnownEnergy, ansatz: Ansatz, variance: float = math.inf
 ) -> Iterator[Diagnostic]:
-    """Tell that an energy lies far above the one that it stands for."""
+    """Tell that an energy lies far above the one that it stands for.
+
+    Some level lies within the root of the variance: a state much nearer to it is of a higher one.
+    """
     above, size = energy[0] - known.energy_total, max(abs(known.energy_total), 1e-300)
     error = math.hypot(energy[1], known.error or 0.0) if math.isfinite(energy[1]) else 0.0
     if above > FAR_ABOVE * size and above > ABOVE_EXACT * error:
@@ -216,6 +222,7 @@ def above_exact(
             "relative": above / size,
             "method": "QMC" if known.method == "QMC" else "exact",
             "lacks": _lacks(ansatz),
+            "higher_level": above > HIGHER_LEVEL * math.sqrt(max(variance, 0.0)),
         }
         yield Diagnostic("above_reference", "warning", values)
 

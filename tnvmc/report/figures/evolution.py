@@ -22,11 +22,12 @@ def evolution(run: Run, title: str = "") -> Any:
         mean = rf"$\langle${name}$\rangle$"
         for end, labels in (("_bound", ("", f"largest error of {mean}")), ("_error", (mean, ""))):
             width = as_array([line.get(f"{name}{end}", np.nan) for line in about])
-            _band(above, t, value, width, style.line(k), *labels)
+            _band(above, t, value, width, style.line(k), labels)
     energy, error = (
         as_array([line[key] for line in run.history]) / n for key in ("energy", "energy_error")
     )
-    _band(middle, t, energy - energy[0], error, style.line(0), "energy per site less that at t = 0")
+    drift = "energy per site less that at t = 0"
+    _band(middle, t, energy - energy[0], error, style.line(0), (drift, ""))
     bound = as_array([line["error_bound"] for line in about])
     middle.plot(t, bound, **style.line(1), label=r"largest distance to the exact $|\psi\rangle$")
     above.set(ylabel="mean over the sites", title=title)
@@ -37,7 +38,9 @@ def evolution(run: Run, title: str = "") -> Any:
     return figure
 
 
-def _band(axes: Any, x: Any, y: Any, error: Any, line: Any, label: str, band: str = "") -> None:
+def _band(axes: Any, x: Any, y: Any, error: Any, line: Any, labels: tuple[str, str]) -> None:
     error = np.nan_to_num(error)
-    axes.plot(x, y, **line, label=label)
-    axes.fill_between(x, y - error, y + error, color=line["color"], alpha=0.22, lw=0, label=band)
+    axes.plot(x, y, **line, label=labels[0])
+    axes.fill_between(
+        x, y - error, y + error, color=line["color"], alpha=0.22, lw=0, label=labels[1]
+    )
