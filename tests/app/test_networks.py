@@ -140,7 +140,7 @@ def test_another_architecture_is_refused_also_with_as_many_parameters(tmp_path: 
     operator = heisenberg(chain(4, "periodic"))
     with pytest.raises(StateFileError, match=r"of another architecture: heads 2 \(now 4\)$"):
         initial_parameters(other, operator, 0, str(path))
-    with pytest.raises(StateFileError, match="holds a patched_transformer.* wanted is a made on"):
+    with pytest.raises(StateFileError, match="holds a patched_transformer.* wanted is a rnn on"):
         initial_parameters(built("rnn"), operator, 0, str(path))
     treated = built(
         "patched_transformer",

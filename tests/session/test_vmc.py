@@ -211,12 +211,11 @@ def test_after_an_update_that_leads_astray_all_measurements_see_the_state_before
 @pytest.mark.whole
 @pytest.mark.usefixtures("long_steps")
 def test_resuming_within_a_retry_is_bit_for_bit_too(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"optimizer": Sabotage({5: 400.0})}
-    whole = study(**options)
+    whole = study(optimizer=Sabotage({5: 400.0}))
     records = whole.run(10)
     assert records[6].undone
     for stop in (6, 7):
-        first, second = study(**options), study(**options)
+        first, second = study(optimizer=Sabotage({5: 400.0})), study(optimizer=Sabotage({}))
         first.run(stop)
         first.save(tmp_path / "c.h5")
         second.restore(tmp_path / "c.h5")

@@ -267,7 +267,7 @@ def _show(options: argparse.Namespace) -> int:
     option(
         "--what", metavar="NAMES",
         help="energy, relative_error, variance, acceptance, closure_spread, convergence, lattice, "
-        "correlations, structure_factor, chi, zero_variance, bond_dimension (default: all)",
+        "correlations, structure_factor, chi, zero_variance, bond_dimension, evolution (all)",
     ),
     option(
         "--against", choices=("step", "seconds"),

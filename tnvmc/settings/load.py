@@ -149,6 +149,8 @@ def _change(data: dict[str, Any], override: str) -> str | None:
         if isinstance(table, list):
             if name not in map(str, range(1, len(table) + 1)):
                 place, n = ".".join(path[:depth]), len(table)
+                if not table:
+                    return f"there is no [[{place}]] in the file; write one there"
                 return f"must be {place}.N.key=value, N a number up to {n}, of [[{place}]]"
             table = table[int(name) - 1]
         elif not isinstance(table, dict):

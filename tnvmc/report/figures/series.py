@@ -51,13 +51,16 @@ def draw_comparison(runs: Sequence[Run]) -> Mapping[str, Any]:
 
 
 def _variances(histories: Sequence[History], results: Mapping[str, Any]) -> Any:
-    """Final energies against final variances."""
+    """Final energies against final variances; those below the exact one are hollow."""
     figure = style.new_figure(6.4, 4.0)
     axes = figure.subplots()
     for number, history in enumerate(histories):
         if history.measured and (variance := results[history.label].get("variance")):
+            below = bool(history.exact and history.measured[0] < history.exact)
             look = {"color": style.line(number)["color"], "fmt": "o", "ms": 6, "capsize": 2}
-            axes.errorbar(variance / history.n_sites, *history.end, label=history.label, **look)
+            look |= {"mfc": "none"} if below else {}
+            label = f"{history.label} (below)" if below else history.label
+            axes.errorbar(variance / history.n_sites, *history.end, label=label, **look)
     style.grid(axes)
     style.logarithmic(axes, "x")
     if histories[0].exact:
