@@ -90,7 +90,7 @@ def sr_row() -> tuple[Task, int]:
     snapshot, _, _ = sampler.draw(problem, point, 0)
     local = local_energy(operator, snapshot)
     state = rule.init(theta)
-    return lambda: rule.direction(theta, snapshot.jacobian, local, None, state, (0, 0)), 1
+    return lambda: rule.direction(theta, snapshot.jacobian, local, None, state), 1
 
 
 ROWS: dict[str, Callable[[], tuple[Task, int]]] = {
