@@ -142,11 +142,11 @@ def scheme_of(described: Mapping[str, Any] | None) -> schemes.Scheme | None:
 
 
 def probe_configs(ansatz: Ansatz, walkers: Any = ()) -> np.ndarray:
-    """Give configurations (K, N): some walkers; of fewer than two, or a pattern, rearrangements."""
+    """Give configurations (K, N): walkers, or rearrangements of one or of a pattern."""
     rng = np.random.Generator(np.random.PCG64(0))
     pattern = np.arange(ansatz.lattice.n_sites) % ansatz.local_dim
     rows = [*to_host(walkers[:_PROBES])] or [pattern]
-    if len(rows) < 2:
+    if len({row.tobytes() for row in rows}) < 2:  # psi is compared up to a factor
         rows += [rng.permutation(rows[0]) for _ in range(_PROBES - 1)]
     return np.array(rows, dtype=np.int8)
 

@@ -1,6 +1,6 @@
 """Sampling and measuring strips, walker by walker, and absorbing rows, by lanes of a vector."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import typeof
@@ -318,11 +318,12 @@ def compile_strips(dtype: str) -> None:
         places, 0, 1, 2, 2, small[0], 1, numbers, numbers, numbers, (0, 0), logs
     )  # fmt: skip
     moves = Moves(places, places, places[0], small[0])
-    for function, others in (
-        (measure, (Measured(numbers, real, numbers, numbers, 1.0),)),
-        (sample, (Draws(counts, logs, 1.0), Sampled(numbers, real, counts, counts))),
-    ):
-        function.compile(tuple(map(typeof, (strip, small, moves, *others))))  # type: ignore[attr-defined]
+    kernels: Any = {
+        measure: (Measured(numbers, real, numbers, numbers, 1.0),),
+        sample: (Draws(counts, logs, 1.0), Sampled(numbers, real, counts, counts)),
+    }
+    for each, others in kernels.items():
+        each.compile(tuple(map(typeof, (strip, small, moves, *others))))
 
 
 @kernel(beside="from tnvmc.backend.host.strips import *; compile_strips('{}')")
