@@ -126,7 +126,8 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("samples_measured", {"n_samples": 8192, "error_per_site": 2e-5, "draws": 128.0, "tau": None, "r_hat": None},
      "samples: 8192 give an error of 2e-5 per site"),
     ("bond_dimension_single", {"D": 4},
-     "D: D = 4 is the only one here, so its convergence is not known; grow the state in stages"),
+     ("D: D = 4 is the only one here, so its convergence is not known; compare with a larger one, "
+      "in stages or in another run")),
     ("bond_dimension_not_enough", D,
      ("D: 4 is not the end: going from D = 3 to 4 lowered the energy by 3.2 sigma (6.4e-5 per "
      "site); a line in 1/D ends at -0.60444(56) per site, which is an extrapolation and no bound")),

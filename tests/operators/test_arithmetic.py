@@ -152,6 +152,8 @@ def test_products_that_are_too_wide_or_too_many_are_refused_with_their_size() ->
     with pytest.raises(ValueError, match=rf"12 sites together.*may act on 10.*{MAX_WIDTH}"):
         ring @ ring
     assert commutator(ring, ring).terms == (), "far terms commute and are left out"
+    with pytest.raises(TypeError, match="operators"):
+        commutator(ring, 3)
     every_pair = rydberg(square(6, 6))
     began = time.perf_counter()
     with pytest.raises(ValueError, match=rf"443556 products, at most {MAX_PAIRS}"):

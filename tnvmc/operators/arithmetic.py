@@ -177,6 +177,7 @@ def commutator(left: Arithmetic, right: Arithmetic) -> Any:
            [ 0. , -0.5]])
 
     Raises:
+        TypeError: one is no operator.
         ValueError: other lattices or local states; a pair on too many sites; too many pairs.
     """
     _check_alike(left, right, "commute")
@@ -259,6 +260,9 @@ def widened(sites: Patch, matrix: np.ndarray, patch: Patch, local_dim: int) -> n
 
 
 def _check_alike(left: Arithmetic, right: Arithmetic, verb: str) -> None:
+    for each in (left, right):
+        if not isinstance(each, Arithmetic):
+            raise TypeError(f"cannot {verb} {left!r} and {right!r}: both must be operators")
     common_magnetisation(left, right)
     if left.fermions != right.fermions:
         raise ValueError(f"cannot {verb} {left.name} and {right.name}: of other particles")
