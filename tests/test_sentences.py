@@ -115,6 +115,9 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
      ("time: <Sx> at t = 2 may be off by up to 0.2 from exact evolution, by what the state cannot "
      "express and by the integrator; the error of 2e-3 is of the samples alone. Compare with a "
      "larger D or alpha")),
+    ("time_bound", {"name": None, "time": 2.0, "error": 0.0, "bound": 0.18},
+     ("time: the state at t = 2 may be 0.2 (norm of the difference) away from exact evolution, by "
+      "what the state cannot express and by the integrator. Compare with a larger D or alpha")),
     ("energy_still_falls", {"steps": 20, **MOVED, **CHANGE},
      ("steps: the energy still falls: by 3.2 sigma (6.4e-5 per site) over the last quarter "
      "(20 steps); more steps will lower it")),

@@ -60,6 +60,24 @@ def test_a_run_goes_on_bit_for_bit(tmp_path: Path) -> None:
     assert (straight / "energy.png").is_file() and len(files) == 1
 
 
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        (["ansatz.D=1"], "warning"),
+        (["ansatz.D=1", "time.observables=[]"], "warning"),
+        (["ansatz.D=2"], "open"),
+    ],
+)
+def test_how_far_a_mean_may_be_off_is_told_at_the_end(
+    tmp_path: Path, changes: list[str], status: str
+) -> None:
+    """A product state does not move, though the exact <Sx> falls from 0.5 to 0.29."""
+    changes = ["lattice.shape=[2,3]", "sampler.kind=enumerate", "time.t=0.5", *changes]
+    run = made_run(tmp_path / "run", SETTINGS, *changes, "hamiltonian.h=1.5")
+    found = read_json(run / "result.json")["convergence"]["diagnostics"]
+    assert [each["status"] for each in found if each["code"] == "time_bound"] == [status]
+
+
 def test_a_section_of_time_is_a_kind_of_optimizer() -> None:
     section = {"hamiltonian": {"model": "tfim"}, "lattice": {"shape": [2, 2]}}
     time = {"t": 1.0, "product": "Sx", "step": 0.25}
@@ -76,6 +94,7 @@ def test_a_section_of_time_is_a_kind_of_optimizer() -> None:
         ({"time": {"t": 1.0, "product": "Sx"}, "run": {"starts": 2}}, "time"),
         ({"time": {"product": "Sx"}}, "optimizer.t"),
         ({"time": {"t": 1.0, "seconds": 3.0}}, "optimizer.seconds"),
+        ({"time": {"t": 0.52, "step": 0.1, "product": "Sx"}}, "time.t"),
     ],
 )
 def test_what_does_not_go_with_time_is_refused(more: dict, key: str) -> None:

@@ -12,18 +12,20 @@ from tnvmc.exact import (
     smallest_sector,
 )
 from tnvmc.operators.fermions import sector_text
+from tnvmc.operators.properties import particles_of
 from tnvmc.operators.term import Operator
 from tnvmc.report.describe import symmetries_text
 from tnvmc.report.numbers import in_columns
 from tnvmc.series.kind import Series
 from tnvmc.series.level_checks import sector_references
 from tnvmc.series.machine import AVERAGE, SCAN, SECTORS
+from tnvmc.settings.build import quantum_numbers
 from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.load import read_toml, validate, with_overrides
 from tnvmc.settings.model_settings import n_sites
 from tnvmc.settings.problems import ConfigError
 from tnvmc.shown import fixed
-from tnvmc.trust.reference import DIAGONALISED_AT_ONCE, elsewhere
+from tnvmc.trust.reference import DIAGONALISED_AT_ONCE, elsewhere, lowest_levels
 
 
 def exact_text(path: Path, overrides: Sequence[str] = (), sector: int | None = None) -> str:
@@ -48,7 +50,7 @@ def exact_text(path: Path, overrides: Sequence[str] = (), sector: int | None = N
 
 
 def _of_run(settings: Settings, operator: Operator, sector: int | None) -> Iterator[str]:
-    """Of one sector: level 1, and that of a state orthogonal to those of [[orthogonal]]."""
+    """Of one sector: level 1, that of a state summed over symmetries or beside [[orthogonal]]."""
     level = len(settings.orthogonal or ())
     if operator.fermions is not None and sector is not None:
         raise ConfigError("--sector is one of spins; of fermions --set sampler.particles=...")
@@ -63,6 +65,10 @@ def _of_run(settings: Settings, operator: Operator, sector: int | None) -> Itera
         parity = "even" if exact.inversion > 0 else "odd"
         yield f"spin inversion   {parity}, the lower of both"
     yield from _lower(exact, operator)
+    if (group := quantum_numbers(settings, operator).group) is not None:
+        own = lowest_levels(operator, exact.sector, 1, DIAGONALISED_AT_ONCE, group)
+        text = "not found: too many states, or none" if own is None else fixed(float(own[0]), 12)
+        yield f"symmetrised      {text}  (lowest with these characters, for the runs of this file)"
     if level:
         levels = exact_levels(operator, level + 1, chosen)
         lower = "the ground state" if level == 1 else f"the {level} lowest levels"
@@ -109,7 +115,7 @@ def _of_sectors(asked: Series) -> Iterator[str]:
     """A line for each: what its run is compared with."""
     operator, rows = asked.operator, [("sector", "2 Sz", "state", "energy", "per site")]
     for name, reference in sector_references(asked).items():
-        sector, energies = asked.details.numbers[name].magnetisation, ("-", "-")
+        sector, energies = asked.runs[name].sampler.magnetisation, ("-", "-")
         if reference.energy is not None and reference.method == "exact":
             energy, n_sites = reference.energy, operator.n_sites
             energies = fixed(energy, 12), fixed(energy / n_sites, 12)
@@ -118,7 +124,9 @@ def _of_sectors(asked: Series) -> Iterator[str]:
         raise ConfigError(
             "no sector is diagonalised in a few seconds; --sector 2SZ takes the time for one"
         )
-    yield f"{operator.name}, {operator.n_sites} sites, {operator.units} units"
+    space = sector_text(None, particles_of(operator, operator.magnetisation))
+    sizes = ", ".join(filter(None, [f"{operator.n_sites} sites", space]))
+    yield f"{operator.name}, {sizes}, {operator.units} units"
     yield from in_columns(rows)
 
 

@@ -144,8 +144,7 @@ class Recorder:
         found = result_of(vmc, config, measured.measurement, reference)
         found |= self._run.outcome(folder.path, measured, folder.provenance)
         found["wall_time_s"] = perf_counter() - since
-        steps = [] if vmc.method.in_real_time else history  # which need not lower an energy
-        found["convergence"] = convergence(found, steps, scan)
+        found["convergence"] = convergence(found, history, scan)
         folder.write_result(found)
         draw_energy(folder, found)
         return measured, found

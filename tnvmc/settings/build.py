@@ -322,5 +322,7 @@ def quantum_numbers(settings: Settings, operator: Operator) -> QuantumNumbers:
     chosen, group = settings.ansatz, None
     if chosen.symmetrise:
         group = symmetry_group(operator, chosen.symmetrise, chosen.characters)
-    conserved = operator.conserves_magnetisation
-    return QuantumNumbers(settings.sampler.magnetisation if conserved else None, group)
+    if not operator.conserves_magnetisation:
+        return QuantumNumbers(None, group)
+    asked = settings.sampler.magnetisation  # of fermions the Hamiltonian holds their numbers
+    return QuantumNumbers(operator.magnetisation if asked is None else asked, group)

@@ -149,6 +149,10 @@ def _of_rates(settings: Settings) -> Iterator[Rule]:
     start = settings.ansatz.leading.init == AUTO and not getattr(optimizer, "product", None)
     why = "time evolution needs a state to begin with; set ansatz.init to the folder of a run"
     yield time and start, "time", f"{why}, or time.product = 'Sx' (every site along x)"
+    if optimizer.kind == "time":
+        end, step = optimizer.t, optimizer.step
+        apart = abs(end - round(end / step) * step) > 1e-6 * step
+        yield apart, "time.t", f"must be a multiple of time.step, {step:g}", end
     why = "does not go with [[sector]]: make a file for each sector"
     yield (starts or 1) > 1 and settings.sector is not None, "run.starts", why, starts
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tnvmc.estimate.line_fit import Line, fit_line
 from tnvmc.trust.finished_run import diagnose
-from tnvmc.trust.steps import points_of_steps, zero_variance
+from tnvmc.trust.steps import off_in_time, points_of_steps, zero_variance
 from tnvmc.vmc.results import finite_or_none
 
 Json = Mapping[str, Any]
@@ -30,6 +30,9 @@ def convergence(
     through the last stage of each D. Energies at several `chi` come smallest first; `double_layer`
     is as of `DoubleLayerScan.as_dict`.
     """
+    off = off_in_time(history[-1].get("optimizer", {})) if history else ()
+    if _in_real_time(result["config"]):
+        history = ()  # whose energies need not fall
     found: dict[str, Any] = finite_or_none(
         {
             "chi": list(chi),
@@ -38,8 +41,13 @@ def convergence(
             "bond_dimension": _bond_dimension(result),
         }
     )
-    diagnostics = diagnose(result, history, found)
+    diagnostics = [*diagnose(result, history, found), *off]
     return finite_or_none({**found, "diagnostics": [each.as_dict() for each in diagnostics]})
+
+
+def _in_real_time(config: Json) -> bool:
+    optimizer = config.get("optimizer", {})
+    return optimizer.get("kind") == "time" and not optimizer["imaginary"]
 
 
 def _variance(result: Json, history: Sequence[Json]) -> dict[str, Any] | None:

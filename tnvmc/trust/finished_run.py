@@ -11,7 +11,7 @@ from typing import Any
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.line_fit import change_over_last_quarter, cost
 from tnvmc.shown import ROUNDING
-from tnvmc.trust.steps import SIGNIFICANT, good_lines, of_last_stage, off_in_time, unstable
+from tnvmc.trust.steps import SIGNIFICANT, good_lines, of_last_stage, unstable
 from tnvmc.vmc.results import finite_or_none
 
 Json = Mapping[str, Any]
@@ -52,7 +52,6 @@ def diagnose(result: Json, history: Sequence[Json], found: Json) -> list[Diagnos
         *_exploded(result, history),
         *_made_worse(result, history),
         *_unmoved(history),
-        *off_in_time(history[-1].get("optimizer", {}) if history else {}),
         *unstable(history),
         *_scanned(result, found["chi"]),
     ]

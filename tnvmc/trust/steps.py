@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.diagnostic import Diagnostic, Status
 from tnvmc.estimate.line_fit import FEWEST_FOR_AN_ERROR, Line, converging_tail, fit_line
 
 Json = Mapping[str, Any]
@@ -51,11 +51,22 @@ def unstable(history: Sequence[Json]) -> Iterator[Diagnostic]:
 
 
 def off_in_time(step: Json) -> Iterator[Diagnostic]:
-    """Tell which means of a time evolution may be farther off than twice their errors."""
-    for name in [key[:-6] for key in step if key.endswith("_bound") and key != "error_bound"]:
+    """Tell which means of a time evolution may be farther off than twice their errors.
+
+    Without means how far the state may be off.  It is a warning from where the bound of the
+    distance between normalised states says nothing.
+    """
+    if "error_bound" not in step:
+        return
+    status: Status = "warning" if step["error_bound"] >= 1.0 else "open"
+    names = [key[:-6] for key in step if key.endswith("_bound") and key != "error_bound"]
+    if not names:
+        values = {"name": None, "time": step["time"], "error": 0.0, "bound": step["error_bound"]}
+        yield Diagnostic("time_bound", status, values)
+    for name in names:
         values = {"name": name, "time": step["time"], "error": step[f"{name}_error"] or 0.0}
         if (bound := step[f"{name}_bound"]) > 2 * values["error"]:
-            yield Diagnostic("time_bound", "open", {**values, "bound": bound})
+            yield Diagnostic("time_bound", status, {**values, "bound": bound})
 
 
 def points_of_steps(history: Sequence[Json]) -> list[dict[str, Any]]:
