@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tnvmc.backend.process import using_threads
-from tnvmc.jacobian.cholesky import TILE, lower_factor
+from tnvmc.jacobian.cholesky import lower_factor
+from tnvmc.jacobian.tiles import TILE
 
 SIZES = [1, 7, TILE, TILE + 1, 2 * TILE + 3]
 DTYPES = ["float32", "float64", "complex64", "complex128"]

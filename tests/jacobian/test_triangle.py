@@ -7,7 +7,8 @@ import pytest
 
 from tests.jacobian.test_cholesky import DTYPES, SIZES, bound, positive
 from tnvmc.backend.process import ALONE, using_threads
-from tnvmc.jacobian.cholesky import TILE, Triangle, n_stored, rows_of
+from tnvmc.jacobian.cholesky import Triangle
+from tnvmc.jacobian.tiles import TILE, n_stored, rows_of
 
 
 def stored(matrix: np.ndarray) -> Triangle:

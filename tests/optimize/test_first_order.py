@@ -161,7 +161,7 @@ def test_clipping_pulls_in_outliers_only(complex_: bool) -> None:
         (clipped - centre)[:3] / limit, (energy - centre)[:3] / distance[:3], atol=1e-12
     )
     assert share == pytest.approx(3 / 1001)
-    unchanged, none = clip_outliers(energy, weight, None)
+    unchanged, none = clip_outliers(energy, weight, 1e9)
     np.testing.assert_array_equal(unchanged, energy)
     assert none == 0.0
 

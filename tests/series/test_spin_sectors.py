@@ -6,6 +6,7 @@ import math
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.compare_files import strict_json
@@ -14,7 +15,7 @@ from tnvmc.app import series as app
 from tnvmc.app.cli import main
 from tnvmc.exact import exact_ground_state, exact_levels
 from tnvmc.lattice.grids import square
-from tnvmc.operators.models import heisenberg
+from tnvmc.operators.models import heisenberg, tv
 from tnvmc.report.figures import style
 
 ROOT = Path(__file__).parents[2]
@@ -225,6 +226,34 @@ def test_exact_tells_the_level_of_each_sector(capsys: pytest.CaptureFixture[str]
     triplet = exact_ground_state(operator, 2).energy
     expected = {"ground": lowest, "triplet": triplet, "excited": second}
     assert found == pytest.approx(expected, abs=1e-9)
+
+
+def test_exact_levels_of_fermions_are_those_of_their_particles(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The ground state of one particle lies between both levels of two."""
+    Path("study.toml").write_text(
+        "[lattice]\nshape = [2, 3]\n[hamiltonian]\nmodel = 'tv'\nV = 2.0\n[ansatz]\nD = 2\n"
+        "[sampler]\nparticles = 2\n[[sector]]\nname = 'ground'\n"
+        "[[sector]]\nname = 'excited'\northogonal_to = ['ground']\n"
+    )
+    assert main(["exact", "study.toml"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    found = [float(row[-2]) for row in rows if row[0] in ("ground", "excited")]
+    levels = exact_levels(tv(square(2, 3), t=1.0, V=2.0, particles=2), 2)
+    np.testing.assert_allclose(found, levels, atol=1e-9)
+
+
+def test_exact_tells_the_level_of_a_sum_over_symmetries(capsys: pytest.CaptureFixture[str]) -> None:
+    """Second neighbours that win: the ground state of four spins is odd under a reflection."""
+    Path("sum.toml").write_text(
+        "[lattice]\nshape = [2, 2]\n[hamiltonian]\nmodel = 'j1j2'\nJ2 = 1.5\n"
+        "[ansatz]\nD = 2\nsymmetrise = ['point']\n"
+    )
+    assert main(["exact", "sum.toml"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    found = {row[0]: float(row[1]) for row in rows if row[0] in ("energy", "symmetrised")}
+    assert found["symmetrised"] == pytest.approx(-1.25)
 
 
 @pytest.mark.whole

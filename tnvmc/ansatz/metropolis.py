@@ -187,6 +187,7 @@ def amplitude_ratio(new: LogAmplitude, old: LogAmplitude) -> Array:
     return xp.where(vanishes, xp.zeros_like(turn), turn * size)
 
 
+@lru_cache
 def largest_log_ratio(xp: Any, dtype: Any) -> float:
     """Where ln of the modulus of a ratio is cut, so that its square is finite."""
     return 0.49 * math.log(float(xp.finfo(dtype).max))
@@ -230,8 +231,9 @@ class MoveCounts:
         self._kinds: list[Array] = []
         self._possible: list[Array] = []
         self._moved: list[Array] = []
-        nothing = self._xp.zeros((n_walkers, len(MOVE_KINDS)), dtype=self._xp.float64)
-        self._possible_counts, self._moved_counts = nothing, nothing
+        shape, xp = (n_walkers, len(MOVE_KINDS)), self._xp
+        self.possible = xp.zeros(shape, dtype=xp.float64)  #: by kind, as kernels count
+        self.moved = xp.zeros(shape, dtype=xp.float64)
 
     def add(
         self, n_sites: int, states: Array, targets: Array, possible: Array, moved: Array
@@ -246,15 +248,10 @@ class MoveCounts:
         self._possible.append(possible)
         self._moved.append(moved)
 
-    def add_counts(self, possible: Array, moved: Array) -> None:
-        """Count moves that were sorted by kind already, (B, kinds)."""
-        self._possible_counts = self._possible_counts + possible
-        self._moved_counts = self._moved_counts + moved
-
     def info(self) -> SweepInfo:
         """All that was counted, (B, kinds)."""
         xp = self._xp
-        possible_moves, moved_moves = self._possible_counts, self._moved_counts
+        possible_moves, moved_moves = self.possible, self.moved
         if self._kinds:
             kinds, possible, moved = map(xp.stack, (self._kinds, self._possible, self._moved))
 

@@ -65,7 +65,7 @@ def to_host(array: Array) -> np.ndarray:
 
 def to_namespace(array: Array, xp: Any) -> Array:
     """Copy an array into namespace `xp`; one that is there already comes back as it is."""
-    if _namespace_of(array) is xp:
+    if (type(array) is np.ndarray and xp is np) or _namespace_of(array) is xp:
         return array
     return xp.asarray(to_host(array))
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar, copy_context
-from functools import cache, partial
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -209,28 +209,43 @@ def threads_in_use() -> int:
 
 
 def side_by_side(
-    task: Callable[[T], R], items: Sequence[T], waiting: Callable[[], Any] = lambda: None
+    task: Callable[[T], R], items: Sequence[T], told: progress.Shares | None = None
 ) -> list[R]:
     """Apply a function to every item of a list, on `threads_in_use` threads: results in order.
 
     For what leaves the interpreter lock alone.  The first error, in their order, is raised when all
-    that has begun has ended, which it does at its next `progress.tell` then.  `waiting` is called
-    now and then in this thread, while others compute.
+    that has begun has ended, which it does at its next `progress.tell` then.  What tasks tell of
+    their shares is shown in this thread, by `told`.
     """
-    n_threads = threads_in_use()
-    if n_threads == 1 or len(items) < 2:
+    n_threads, stop = threads_in_use(), threading.Event()
+    alone = n_threads == 1 or len(items) < 2
+    if alone and told is None:
         return [*map(task, items)]
-    pool, stop = _kept_threads(n_threads), threading.Event()
-    # A copy of the context each: that of NumPy's floating-point errors is part of it.
-    with progress.stopped_by(stop):
-        futures = [pool.submit(copy_context().run, task, item) for item in items]
+    with progress.bound(progress.STOP, progress.STOP.get() if alone else stop):
+        # A copy of the context each: that of NumPy's floating-point errors is part of it.
+        contexts = [copy_context() for _ in items]
+    if told is not None:
+        for number, context in enumerate(contexts):
+            context.run(progress.TELL.set, (told, number))
+    calls = zip(contexts, items, strict=True)
+    if alone:
+        found = []
+        for context, item in calls:
+            found.append(context.run(task, item))
+            context.run(progress.tell, 1.0)
+        return found
+    pool = _kept_threads(n_threads)
+    futures = [pool.submit(context.run, task, item) for context, item in calls]
     try:
-        for future in futures:
+        for number, future in enumerate(futures):
             while not future.done():
                 wait([future], progress.INTERVAL)
                 progress.raise_if_stopped()
-                waiting()
+                if told is not None:
+                    told.show()
             future.result()
+            if told is not None:
+                contexts[number].run(progress.tell, 1.0)
         return [future.result() for future in futures]
     finally:
         stop.set()
@@ -260,15 +275,9 @@ def own_chunks(
     """
     own = shares([len(chunk) for chunk in chunks], ranks.size)[ranks.rank]
     parts = [chunks[k] for k in own]
-    told = progress.Shares([len(chunk) for chunk in parts])
     keep_freed_memory()
     with one_blas_thread(), using_threads(n_threads):  # BLAS has one number for the whole process
-        return side_by_side(partial(_of_chunk, task, told), [*enumerate(parts)], told.show)
-
-
-def _of_chunk(task: Callable[[range], T], told: progress.Shares, item: tuple[int, range]) -> T:
-    with told.of(item[0]):
-        return task(item[1])
+        return side_by_side(task, parts, progress.Shares([*map(len, parts)]))
 
 
 _MALLOPT = (  # options of glibc and their values

@@ -51,8 +51,8 @@ class _Watch:
 
 
 _WATCH: ContextVar[_Watch | None] = ContextVar("watch", default=None)
-_STOP: ContextVar[Event | None] = ContextVar("stop", default=None)
-_TELL: "ContextVar[tuple[Shares, int] | None]" = ContextVar("tell", default=None)
+STOP: ContextVar[Event | None] = ContextVar("stop", default=None)
+TELL: "ContextVar[tuple[Shares, int] | None]" = ContextVar("tell", default=None)
 
 
 class Stopped(Exception):
@@ -76,7 +76,7 @@ def watched(show: Show | None) -> AbstractContextManager[None]:
 
 def stopped_by(stop: Event) -> AbstractContextManager[None]:
     """Let what this thread computes inside the block end at its next `tell` after `stop` is set."""
-    return bound(_STOP, stop)
+    return bound(STOP, stop)
 
 
 def begin(phase: str, *, known: bool = True) -> None:
@@ -100,15 +100,15 @@ def in_turn(parts: Sequence[T]) -> Iterator[T]:
 
 def raise_if_stopped() -> None:
     """Raise `Stopped` if the result of this thread is not needed any more; see `stopped_by`."""
-    if (stop := _STOP.get()) is not None and stop.is_set():
+    if (stop := STOP.get()) is not None and stop.is_set():
         raise Stopped
 
 
 def tell(share: float) -> None:
     """Report the share of a task that is done, from within it; raises as `raise_if_stopped`."""
-    if (stop := _STOP.get()) is not None and stop.is_set():
+    if (stop := STOP.get()) is not None and stop.is_set():
         raise Stopped
-    if (told := _TELL.get()) is not None:
+    if (told := TELL.get()) is not None:
         shares, number = told
         shares.done[number] = share
         if shares.watch is not None:
@@ -129,13 +129,6 @@ class Shares:
         if self.watch is not None and threading.get_ident() == self._thread:
             done = sum(self.sizes[number] * share for number, share in [*self.done.items()])
             self.watch.at(done / sum(self.sizes))
-
-    @contextmanager
-    def of(self, number: int) -> Iterator[None]:
-        """Let what the block tells be the share of a task; all of it is done at the end."""
-        with bound(_TELL, (self, number)):
-            yield
-            tell(1.0)
 
 
 SIGNALS = tuple(

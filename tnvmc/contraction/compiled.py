@@ -145,7 +145,9 @@ def _given(
     dtype = tables.numbers.dtype
     if boundary is None:
         return np.ones(n_cols, dtype), 0, tuple(range(n_cols)), (1,) * (n_cols + 1)
-    found: Any = packed(boundary.tensors, boundary.log_scale.shape[0])
+    found: Any = boundary.tensors
+    if type(found) is not PackedTensors:
+        found = packed(found, boundary.log_scale.shape[0])
     if found.numbers.shape[0] != n_walkers or found.numbers.dtype != dtype:
         raise ValueError(
             f"boundaries of {found.numbers.shape[0]} walkers in {found.numbers.dtype}, but there "

@@ -22,62 +22,43 @@ _MAX_JOINED = 8
 
 
 def sketches_of(
-    tables: Mapping[str, SiteTables], shape: tuple[int, int], scheme: SRC
-) -> dict[str, list[Sketch | None]]:
-    """Give per row the sketch for absorbing it downward and upward.
+    tables: Mapping[str, SiteTables], absorbed: str, shape: tuple[int, int], scheme: SRC
+) -> list[Sketch | None]:
+    """Give per row the sketch for absorbing it, "down" or "up".
 
     It is the boundary of all rows beyond with every site at a random superposition of its local
     states, itself compressed with random sketches.  Near the edge such a boundary is narrower than
-    the rank that is wanted, so several are joined there.  `tables` are "down" and "up": the way in
-    which rows are absorbed.
+    the rank that is wanted, so several are joined there.
 
-    Cost: one pass of absorption each way for one walker.
+    Cost: one pass of absorption for one walker.
     """
-    rows, n_cols = range(shape[0]), shape[1]
-    sketches: dict[str, list[Sketch | None]] = {}
-    for absorbed, beyond in (("down", "up"), ("up", "down")):
-        upward = absorbed == "up"
-        if scheme.sketch == "random":
-            chosen = {
-                row: _random_row(tables[absorbed], n_cols, scheme, (row, upward, 0)) for row in rows
-            }
-        else:
-            inward = rows if upward else rows[::-1]  # from the far edge
-            chosen = _environments(tables[beyond], n_cols, scheme, inward, not upward)
-        sketches[absorbed] = [packed(chosen[row], 1) if row in chosen else None for row in rows]
-    return sketches
-
-
-def _environments(
-    tables: SiteTables, n_cols: int, scheme: SRC, inward: Sequence[int], upward: bool
-) -> dict[int, Sketch]:
-    """Sketches of all rows but the first one, of the rows before them; absorbed upward or not."""
-    xp = array_namespace(tables.numbers)
-    plain, only_state = _plain(scheme.chi, scheme.seed), xp.zeros((1, n_cols), dtype=xp.int8)
+    rows, n_cols, upward = range(shape[0]), shape[1], absorbed == "up"
+    own, beyond = tables[absorbed], tables["down" if upward else "up"]
+    alone = scheme.sketch == "random"
+    shapes, chi, seed = (own if alone else beyond).shapes, scheme.chi, scheme.seed
+    legs = [[shape[2] for shape in shapes[row * n_cols :][:n_cols]] for row in rows]
+    if alone:
+        return [random_sketch(legs[r], chi, (seed, 2, r, upward, 0), own.numbers) for r in rows]
+    inward = rows if upward else rows[::-1]  # from the far edge
+    xp = array_namespace(beyond.numbers)
+    plain, only_state = _plain(chi, seed), xp.zeros((1, n_cols), dtype=xp.int8)
     parts: dict[int, list[Sketch]] = {row: [] for row in inward[1:]}
     depth = len(parts)  # rows to go through, up to the last one whose sketch is narrow
     for draw in range(_MAX_JOINED):
-        rng = np.random.default_rng((scheme.seed, 1, upward, draw))
-        rows, depth = inward[:depth], 0
+        rng = np.random.default_rng((seed, 1, not upward, draw))
+        through, depth = inward[:depth], 0
         boundary: BoundaryMPS | None = None
-        for k, row in enumerate(rows, 1):
-            weights = rng.normal(size=(n_cols, tables.shapes[0][0]))
-            sketch = _random_row(tables, n_cols, scheme, (row, upward, draw))
-            blurred = TableRow(tables.superposed(row * n_cols, weights), 0, n_cols, only_state)
+        for k, row in enumerate(through, 1):
+            weights = rng.normal(size=(n_cols, beyond.shapes[0][0]))
+            blurred = TableRow(beyond.superposed(row * n_cols, weights), 0, n_cols, only_state)
+            place = seed, 2, row, not upward, draw
+            sketch = random_sketch(legs[row], chi, place, beyond.numbers)
             boundary = plain.absorb(boundary, blurred, sketch)
             found = parts[inward[k]]
             found.append(boundary.bottom_leftward)
-            if sum(max(tensor.shape[3] for tensor in part) for part in found) < scheme.chi:
+            if sum(max(tensor.shape[3] for tensor in part) for part in found) < chi:
                 depth = k
-    return {row: joined_sketches(found, scheme.chi) for row, found in parts.items()}
-
-
-def _random_row(
-    tables: SiteTables, n_cols: int, scheme: SRC, place: tuple[int, bool, int]
-) -> Sketch:
-    """A random sketch of a row; `place` is the row, whether it is absorbed upward, and a number."""
-    verticals = [shape[2] for shape in tables.shapes[place[0] * n_cols :][:n_cols]]
-    return random_sketch(verticals, scheme.chi, (scheme.seed, 2, *place), tables.numbers)
+    return [packed(joined_sketches(parts[r], chi), 1) if r in parts else None for r in rows]
 
 
 @cache
@@ -108,7 +89,7 @@ def random_sketch(verticals: Sequence[int], rank: int, seed: Any, like: Array) -
         scaled = np.reshape(numbers, (parts, *shape)) / np.sqrt(shape[1] * shape[2])
         entries = scaled[0] if parts == 1 else scaled[0] + 1j * scaled[1]
         sketch.append(xp.astype(to_namespace(entries, xp), like.dtype))
-    return sketch
+    return packed(sketch, 1)
 
 
 def joined_sketches(sketches: Sequence[Sketch], rank: int) -> Sketch:

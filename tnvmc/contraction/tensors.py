@@ -48,7 +48,7 @@ class PackedTensors(list[Any]):
 
 def packed(tensors: Sequence[Array], n_walkers: int) -> Sequence[Array]:
     """Put NumPy tensors (B or 1, ...) side by side; others, and those that are, come back."""
-    if type(tensors) is PackedTensors or array_namespace(tensors[0]) is not np:
+    if type(tensors) is PackedTensors or not isinstance(tensors[0], np.ndarray):
         return tensors
     shapes = tuple(tuple(tensor.shape[1:]) for tensor in tensors)
     numbers = np.empty((n_walkers, begins_of(shapes)[-1]), tensors[0].dtype)
@@ -71,11 +71,12 @@ class SiteTables:
     shapes: tuple[Shape, ...]  #: of each site for moving right
 
     @classmethod
-    def build(cls, rightward: Sequence[Array], leftward: Sequence[Array]) -> "SiteTables":
-        """Put the tensors of all sites, laid out for both directions, side by side."""
-        xp = array_namespace(*rightward)
-        flat = [xp.reshape(tensor, (-1,)) for tensor in (*rightward, *leftward)]
-        return cls(xp.concat(flat), tuple(tuple(tensor.shape) for tensor in rightward))
+    def build(cls, tensors: Sequence[Array], absorbed: str) -> "SiteTables":
+        """Lay out tensors (d, up, left, down, right) of all sites, absorbed "down" or "up"."""
+        xp, ways = array_namespace(*tensors), ("right", "left")
+        both = [xp.permute_dims(t, LAYOUTS[absorbed, way]) for way in ways for t in tensors]
+        flat = [xp.reshape(tensor, (-1,)) for tensor in both]
+        return cls(xp.concat(flat), tuple(tuple(t.shape) for t in both[: len(tensors)]))
 
     @cached_property
     def compiled(self) -> bool:

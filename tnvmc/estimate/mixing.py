@@ -18,15 +18,6 @@ outlasts, or below 1/40 of their length, where R-hat is 1.05 at most."""
 _CHANCE = 5e-4  # that R-hat of chains at that limit exceeds `r_hat_limit`; two numbers are compared
 
 
-def split(series: np.ndarray) -> np.ndarray:
-    """Cut each chain into halves: (n_draws // 2, 2 W); chains of 2 or 3 draws are left whole."""
-    n_draws = series.shape[0]
-    if n_draws < 4:
-        return series
-    half = n_draws // 2
-    return np.concatenate([series[:half], series[n_draws - half :]], axis=1)
-
-
 def split_r_hat(values: np.ndarray) -> float:
     """Rank-normalised split R-hat (eq. 14 of the source) of real values (n_draws, W).
 
@@ -41,7 +32,9 @@ def split_r_hat(values: np.ndarray) -> float:
     n_draws, walkers = values.shape
     if n_draws < 2 or n_draws < 4 and walkers < 2:
         return math.nan
-    chains = split(values)
+    half, chains = n_draws // 2, values
+    if n_draws >= 4:  # those of 2 or 3 draws are left whole
+        chains = np.concatenate([values[:half], values[n_draws - half :]], axis=1)
     if not np.isfinite(chains).all():
         return math.inf
     folded = np.abs(chains - np.median(chains))

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,38 +16,7 @@ from scipy.linalg import solve_triangular
 
 from tnvmc.backend.process import ALONE, Ranks, Resident, one_blas_thread, side_by_side
 from tnvmc.jacobian.base import dagger
-
-_IN_CACHE = 64
-"""Rows that are made double at a time, so that they stay in the cache."""
-
-TILE = 256
-"""Rows of a tile: the fewest with which products reach the rate of BLAS."""
-
-
-def tiles_of(n: int) -> list[slice]:
-    """Rows of each tile of a matrix (n, n)."""
-    return [slice(a, b) for a, b in pairwise([*range(0, n, TILE), n])]
-
-
-def owner(row: int, n_ranks: int) -> int:
-    """Give the rank that has a row of tiles: to and fro, since rows become longer."""
-    lap, place = divmod(row, n_ranks)
-    return n_ranks - 1 - place if lap % 2 else place
-
-
-def rows_of(n: int, rank: int = 0, n_ranks: int = 1) -> list[int]:
-    """Give the places of the rows of tiles that a rank has."""
-    return [i for i in range(len(tiles_of(n))) if owner(i, n_ranks) == rank]
-
-
-def n_stored(n: int, rank: int = 0, n_ranks: int = 1) -> int:
-    """Count the numbers that a rank stores of a matrix (n, n): about half of them in all."""
-    tiles = tiles_of(n)
-    return sum(_size(tiles[i]) for i in rows_of(n, rank, n_ranks))
-
-
-def _size(tile: slice) -> int:
-    return int((tile.stop - tile.start) * tile.stop)
+from tnvmc.jacobian.tiles import add_square, divide, owner, subtract, terms, tiles_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +56,9 @@ class Triangle(Resident):
         """The rows by place, as views."""
         tiles, begin, found = tiles_of(self.n), 0, {}
         for i in self.places:
-            size = _size(tiles[i])
-            found[i] = self.numbers[begin : begin + size].reshape(-1, tiles[i].stop)
-            begin += size
+            end = begin + (tiles[i].stop - tiles[i].start) * tiles[i].stop
+            found[i] = self.numbers[begin:end].reshape(-1, tiles[i].stop)
+            begin = end
         return found
 
     def plus(self, rows: Iterable[np.ndarray], factor: float = 1.0) -> Triangle:
@@ -99,15 +67,10 @@ class Triangle(Resident):
         Cost: m n^2 / 2 for each, shared by threads and ranks.
         """
         total = self._changed(lambda i, row, out: np.multiply(row, factor, out=out))
-        tiles = tiles_of(self.n)
         for part in rows:
             a = part.astype(self.dtype, copy=False)
-
-            def add(i: int, a: np.ndarray = a) -> None:
-                total.rows[i][...] += dagger(a[:, tiles[i]]) @ a[:, : tiles[i].stop]
-
             with one_blas_thread():
-                side_by_side(add, self.places)
+                side_by_side(partial(add_square, total.rows, a), self.places)
         return total
 
     def in_units(self, units: np.ndarray) -> Triangle:
@@ -129,19 +92,8 @@ class Triangle(Resident):
     def times(self, x: np.ndarray, ranks: Ranks = ALONE) -> np.ndarray:
         """A x for x (n,), in its precision.  Traffic: n^2 / 512 numbers to rank 0."""
         tiles = tiles_of(self.n)
-
-        def terms(i: int) -> tuple[int, np.ndarray, np.ndarray]:
-            """What the rows add to A x, and what the columns add that are their adjoint."""
-            across, down = [], np.zeros(tiles[i].start, x.dtype)
-            for begin in range(0, len(self.rows[i]), _IN_CACHE):
-                part = self.rows[i][begin : begin + _IN_CACHE].astype(x.dtype)
-                across.append(part @ x[: tiles[i].stop])
-                own = x[tiles[i].start + begin :][: len(part)]
-                down += own @ part[:, : tiles[i].start].conj()
-            return i, np.concatenate(across), down
-
         with one_blas_thread():
-            own = side_by_side(terms, self.places)
+            own = side_by_side(partial(terms, self.rows, x), self.places)
         found = np.zeros_like(x)
         for i, across, down in _in_order(own, ranks):
             found[tiles[i]] += across
@@ -151,7 +103,7 @@ class Triangle(Resident):
     def factor(self, shift: float, ranks: Ranks = ALONE) -> Factor | None:
         """Compute L with A + shift = L L^dagger, on rank 0; None where a pivot is not positive."""
         made = Triangle(self.n, self.places, np.empty_like(self.numbers))
-        failed = factorise(self.rows, rows := dict(made.rows), self.n, shift, ranks)
+        failed = factorise(self.rows, rows := dict(made.rows), self.n, shift, self.dtype, ranks)
         return None if failed is not None else Factor(self.n, rows)
 
     def dense(self) -> np.ndarray:
@@ -166,7 +118,8 @@ class Triangle(Resident):
         """Make another one, each row of which a function fills in from the own one, in threads."""
         made = Triangle(self.n, self.places, np.empty_like(self.numbers))
         # In threads since most of the time goes into memory that is new to the process.
-        side_by_side(lambda i: change(i, self.rows[i], made.rows[i]), self.places)
+        rows, into = self.rows, made.rows
+        side_by_side(lambda i: change(i, rows[i], into[i]), self.places)
         return made
 
 
@@ -189,20 +142,16 @@ class Factor:
         Cost: 2 n^2, on one thread.
         """
         tiles = tiles_of(self.n)
+        divided = partial(solve_triangular, lower=True, check_finite=False)
         x = b.astype(np.result_type(b, *(row.dtype for row in self.rows.values())))
         with one_blas_thread():
             for i, tile in enumerate(tiles):
                 rest = x[tile] - self.rows[i][:, : tile.start] @ x[: tile.start]
-                x[tile] = self._divided(i, tile, rest, "N")
+                x[tile] = divided(self.rows[i][:, tile], rest)
             for i, tile in reversed([*enumerate(tiles)]):
-                x[tile] = self._divided(i, tile, x[tile], "C")
+                x[tile] = divided(self.rows[i][:, tile], x[tile], trans="C")
                 x[: tile.start] -= x[tile] @ self.rows[i][:, : tile.start].conj()
         return x
-
-    def _divided(self, i: int, tile: slice, b: np.ndarray, trans: str) -> np.ndarray:
-        corner = self.rows[i][:, tile]
-        found = solve_triangular(corner, b, lower=True, trans=trans, check_finite=False)
-        return np.asarray(found)
 
 
 def _in_order(own: list[Any], ranks: Ranks) -> list[Any]:
@@ -227,14 +176,14 @@ def lower_factor(matrix: np.ndarray, shift: float) -> np.ndarray:
     rows, into = (
         {i: whole[tile, : tile.stop] for i, tile in enumerate(tiles)} for whole in (matrix, factor)
     )
-    if (failed := factorise(rows, into, len(matrix), shift)) is not None:
+    if (failed := factorise(rows, into, len(matrix), shift, matrix.dtype)) is not None:
         raise np.linalg.LinAlgError(f"pivot {failed} is not positive")
     return factor
 
 
 def factorise(
     matrix: Mapping[int, np.ndarray], factor: dict[int, np.ndarray], n: int, shift: float,
-    ranks: Ranks = ALONE,
+    dtype: Any, ranks: Ranks = ALONE,
 ) -> int | None:  # fmt: skip
     """Fill in the lower triangle of L with A + shift = L L^dagger; all ranks call it.
 
@@ -244,6 +193,7 @@ def factorise(
             in too; of the diagonal tiles the upper triangles are zero.
         n: rows of A.
         shift: real.
+        dtype: of A.
         ranks: `owner` tells which has what.
 
     Gives None; or the pivot that is not positive, and then the factor has no meaning.  Traffic: n^2
@@ -252,25 +202,15 @@ def factorise(
     from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
     tiles = tiles_of(n)
-    like = next(iter(matrix.values()), None)
-    dtype = ranks.told(None if like is None else like.dtype)  # rank 0 has the first row
     some = np.empty(0, dtype)
     (potrf,), (trsm,) = get_lapack_funcs(("potrf",), (some,)), get_blas_funcs(("trsm",), (some,))
-
-    def subtract(i: int, columns: slice, pivot_row: np.ndarray) -> np.ndarray:
-        """Subtract from a tile of A the product of all columns of L to the left of it."""
-        before = slice(0, columns.start)
-        product = factor[i][:, before] @ dagger(pivot_row[:, before])
-        tile = factor[i][:, columns]
-        np.subtract(matrix[i][:, columns], product, out=tile)
-        return tile
 
     with one_blas_thread():
         for k, columns in enumerate(tiles):
             root = owner(k, ranks.size)
             if root == ranks.rank:
                 row = factor[k]
-                corner = subtract(k, columns, row)
+                corner = subtract(matrix, factor, row, k)
                 np.einsum("ii->i", corner)[:] += shift
                 # C order transposed is the order of LAPACK: it has the conjugate of L there.
                 upper, failed = potrf(corner.T, lower=False, clean=True)
@@ -286,12 +226,7 @@ def factorise(
             if ranks.rank == 0:
                 factor[k] = row
             upper = np.asarray(row[:, columns].T, order="F")
-
-            def divide(
-                i: int, columns: slice = columns, row: np.ndarray = row, upper: np.ndarray = upper
-            ) -> None:
-                tile = subtract(i, columns, row)
-                tile[:] = trsm(1.0, upper, tile.T, trans_a=2).T
-
-            side_by_side(divide, [i for i in matrix if i > k])
+            solve = partial(trsm, 1.0, upper, trans_a=2)
+            below = [i for i in matrix if i > k]
+            side_by_side(partial(divide, matrix, factor, row, solve), below)
     return None

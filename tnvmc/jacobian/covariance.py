@@ -16,8 +16,9 @@ import numpy as np
 
 from tnvmc.backend.process import Here, Place, Ranks, one_blas_thread
 from tnvmc.jacobian.centered import CenteredJacobian, row_pieces
-from tnvmc.jacobian.cholesky import Factor, Triangle, n_stored, rows_of
+from tnvmc.jacobian.cholesky import Factor, Triangle
 from tnvmc.jacobian.distributed import DistributedJacobian
+from tnvmc.jacobian.tiles import n_stored, rows_of
 
 MOST_PARAMETERS = 4096
 """Up to so many parameters S is kept from step to step where nothing is said: 32 MiB of float32,

@@ -228,19 +228,34 @@ class SliceProducts(UnitProducts):
             spins[:, None] == spins[None, :], product, xp.zeros((), dtype=product.dtype)
         )
 
-    def _compiles(self, vector: Array) -> bool:
-        """Whether kernels of the processor do it: on NumPy, for a vector in double precision."""
-        if not isinstance(vector, np.ndarray) or not self.units or not host.available():
-            return False
-        return bool(np.result_type(self.units[0], np.float64) == vector.dtype)
+    def _for_kernels(
+        self, piece: Piece, columns: Array, vector: Array
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Columns, whose rows may be apart, and spins (M,), as kernels take them.
+
+        None where they do not serve: other libraries than NumPy, a vector of lower precision.
+        """
+        if not isinstance(vector, np.ndarray) or not host.available():
+            return None
+        if np.result_type(self.units[0], np.float64) != vector.dtype:
+            return None
+        spins = self._spins_by_site.get(piece.site)
+        if spins is None:
+            spins = np.ascontiguousarray(self.spins[:, piece.site], dtype=np.int64)
+            if spins.size and not 0 <= spins.min() <= spins.max() < self.pieces.local_dim:
+                raise IndexError(f"spins are no local states 0 to {self.pieces.local_dim - 1}")
+            self._spins_by_site[piece.site] = spins
+        step, size = columns.strides[0], columns.nbytes // max(len(columns), 1)
+        alike = columns.strides[1] == columns.itemsize and step >= size
+        return columns if alike else np.ascontiguousarray(columns), spins
 
     def _term(self, piece: Piece, columns: Array, block: Array) -> Array:
         """A piece of O times the block (d, w) of a vector that belongs to it: (M,)."""
-        if self._compiles(block):
+        if (given := self._for_kernels(piece, columns, block)) is not None:
             from tnvmc.backend.host.slices import dots
 
             out = np.zeros(len(columns), block.dtype)
-            dots(_by_rows(columns), self._spins_of(piece), np.ascontiguousarray(block), out)
+            dots(*given, np.ascontiguousarray(block), out)
             return out
         xp = array_namespace(block)
         products = columns @ xp.matrix_transpose(block)
@@ -249,25 +264,15 @@ class SliceProducts(UnitProducts):
 
     def _block(self, piece: Piece, columns: Array, u: Array) -> Array:
         """The block (d, w) of O^dagger u that belongs to a piece."""
-        if self._compiles(u):
+        if (given := self._for_kernels(piece, columns, u)) is not None:
             from tnvmc.backend.host.slices import add_rows
 
             out = np.zeros((self.pieces.local_dim, columns.shape[1]), u.dtype)
-            add_rows(_by_rows(columns), self._spins_of(piece), u, out)
+            add_rows(*given, u, out)
             return out
         xp = array_namespace(u)
         by_spin = xp.where(self._selected(piece), conj(u)[:, None], xp.zeros((), dtype=u.dtype))
         return conj(xp.matrix_transpose(by_spin) @ columns)
-
-    def _spins_of(self, piece: Piece) -> np.ndarray:
-        """Spins (M,) as kernels take them; they do not look whether these are local states."""
-        found = self._spins_by_site.get(piece.site)
-        if found is None:
-            found = np.ascontiguousarray(self.spins[:, piece.site], dtype=np.int64)
-            if found.size and not 0 <= found.min() <= found.max() < self.pieces.local_dim:
-                raise IndexError(f"spins are no local states 0 to {self.pieces.local_dim - 1}")
-            self._spins_by_site[piece.site] = found
-        return found
 
     @property
     def _own(self) -> list[Piece]:
@@ -284,11 +289,3 @@ class SliceProducts(UnitProducts):
             return [task(*each) for each in work]
         with one_blas_thread():
             return side_by_side(lambda each: task(*each), work)
-
-
-def _by_rows(columns: np.ndarray) -> np.ndarray:
-    """The same with contiguous rows, which may be apart, as kernels read them."""
-    alike = columns.strides[1] == columns.itemsize and columns.strides[0] >= columns.nbytes // max(
-        len(columns), 1
-    )
-    return columns if alike else np.ascontiguousarray(columns)

@@ -72,7 +72,7 @@ class SliceJacobian(LocalJacobian):
         return self.joined([self.mapped(real_part), self.mapped(imaginary_part)])
 
     def about(self) -> SliceLayout:
-        widths, dtype = self._widths, to_host(self.slices[0][:0, :]).dtype
+        widths, dtype = self.products.pieces.widths, to_host(self.slices[0][:0, :]).dtype
         xp = array_namespace(self.slices[0])
         return SliceLayout(self.shape, dtype, xp, widths, to_host(self.spins), self.local_dim)
 
@@ -101,13 +101,10 @@ class SliceJacobian(LocalJacobian):
         return SliceJacobian(slices, spins, local_dim)
 
     @property
-    def _widths(self) -> tuple[int, ...]:
-        return tuple(int(slice_.shape[1]) for slice_ in self.slices)
-
-    @property
     def products(self) -> SliceProducts:
         on_host = array_namespace(self.spins) is np
-        pieces = pieces_of(self._widths, self.local_dim, on_host)
+        widths = tuple(int(slice_.shape[1]) for slice_ in self.slices)
+        pieces = pieces_of(widths, self.local_dim, on_host)
         return SliceProducts(pieces, range(len(pieces.all)), pieces.cut(self.slices), self.spins)
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
 from tnvmc.jacobian.centered import CenteredJacobian
-from tnvmc.jacobian.cholesky import n_stored, tiles_of
 from tnvmc.jacobian.covariance import Covariance, of_numbers, plus
+from tnvmc.jacobian.tiles import n_stored, tiles_of
 from tnvmc.optimize.rule import RuleState
 
 Array = Any

@@ -62,12 +62,13 @@ class Paced(Rule):
     ) -> tuple[Array, RuleState, Info]:
         """Rate times the direction of the rule (P,); see `Rule.direction`."""
         found, after, info = self.rule.direction(
-            theta, jacobian, local_energy, weight, _of_rule(state)
-        )
+            theta, jacobian, local_energy, weight,
+            {k.removeprefix(OF_RULE): v for k, v in state.items() if k.startswith(OF_RULE)},
+        )  # fmt: skip
         problem = least_squares(theta, jacobian, local_energy, weight)
-        correlation = 0.0
-        if not _all_equal(problem.target, local_energy):
-            correlation = correlation_along(problem, state["last"])
+        xp = array_namespace(local_energy)
+        least = _ROUNDING * float(xp.max(xp.abs(local_energy)))
+        correlation = correlation_along(problem, state["last"], least)
         rate = min(self.largest, float(state["rate"]) * math.exp(self.gain * correlation))
         info = {**info, "paced_rate": rate, "correlation": correlation}
         return rate * found, {**_named(after), "rate": rate, "last": found}, info
@@ -87,33 +88,25 @@ class Paced(Rule):
         return {**state, "rate": max(factor, math.exp(-self.gain)) * float(state["rate"])}
 
 
-def _of_rule(state: RuleState) -> RuleState:
-    return {k.removeprefix(OF_RULE): v for k, v in state.items() if k.startswith(OF_RULE)}
-
-
 def _named(state: RuleState) -> RuleState:
     return {f"{OF_RULE}{name}": value for name, value in state.items()}
-
-
-def _all_equal(target: Array, local_energy: Array) -> bool:
-    """Whether local energies differ by rounding alone, as those of an eigenstate do, and say
-    nothing of a rate.
-    """
-    xp = array_namespace(local_energy)
-    spread = float(xp.sqrt(xp.sum(xp.abs(target) ** 2)))
-    return spread <= _ROUNDING * float(xp.max(xp.abs(local_energy)))
 
 
 _ROUNDING = 1e-12  # of the largest local energy, which is a sum of hundreds of terms
 
 
-def correlation_along(problem: LeastSquares, direction: Array) -> float:
+def correlation_along(problem: LeastSquares, direction: Array, least: float = 0.0) -> float:
     """Correlate e with A d over the samples for d (P,); 0 where one of them is constant.
+
+    So is e up to `least`: energies of an eigenstate differ by rounding, and say nothing of a rate.
 
     Cost: one product with A.
     """
     xp = array_namespace(direction)
-    predicted, target = problem.matrix.apply(direction), problem.target
+    target = problem.target
+    if float(xp.sqrt(xp.sum(xp.abs(target) ** 2))) <= least:
+        return 0.0
+    predicted = problem.matrix.apply(direction)
     size = math.sqrt(float(xp.sum(xp.abs(predicted) ** 2)) * float(xp.sum(xp.abs(target) ** 2)))
     rows = xp.reshape(xp.real(xp.conj(target) * predicted), (problem.matrix.parts, -1))
     slope = float(xp.sum(xp.sum(rows, axis=0)))

@@ -62,8 +62,15 @@ def least_squares(
         jacobian = jacobian.rows
     own = as_base(jacobian)
     complex_psi = _check(theta, own, local_energy, weight)
-    weight = _normalised(weight, local_energy)
-    energy, clipped = clip_outliers(local_energy, weight, clip)
+    if weight is None:
+        n_samples = local_energy.shape[0]
+        weight = xp.full((n_samples,), 1.0 / n_samples, dtype=xp.float64)
+    else:
+        weight = xp.astype(weight, xp.float64)
+        weight = weight / float(xp.sum(weight))
+    energy, clipped = xp.astype(local_energy, double_of(xp, local_energy)), 0.0
+    if clip is not None:
+        energy, clipped = clip_outliers(energy, weight, clip)
     # Relative to a typical sample, so that equal energies give a force of 0 and not of rounding.
     energy = energy - energy[int(xp.argmax(weight))]
     target = xp.sqrt(weight) * (energy - xp.sum(weight * energy))
@@ -76,7 +83,7 @@ def least_squares(
     return LeastSquares(stacked, xp.concat([real, imaginary_part(target)]), clipped)
 
 
-def clip_outliers(local_energy: Array, weight: Array, clip: float | None) -> tuple[Array, float]:
+def clip_outliers(local_energy: Array, weight: Array, clip: float) -> tuple[Array, float]:
     """Pull local energies in to at most `clip` median absolute deviations from the median.
 
     Near a node of psi the local energy diverges, and a single sample can decide the direction of a
@@ -90,8 +97,6 @@ def clip_outliers(local_energy: Array, weight: Array, clip: float | None) -> tup
     """
     xp = array_namespace(local_energy)
     energy = xp.astype(local_energy, double_of(xp, local_energy))
-    if clip is None:
-        return energy, 0.0
     values, w = to_host(energy), to_host(weight)
     centre: complex = _weighted_median(values.real, w)
     if is_complex(values):
@@ -110,16 +115,6 @@ def _weighted_median(values: np.ndarray, weight: np.ndarray) -> float:
     order = np.argsort(values, kind="stable")
     total = np.cumsum(weight[order])
     return float(values[order[np.searchsorted(total, 0.5 * total[-1])]])
-
-
-def _normalised(weight: Array | None, local_energy: Array) -> Array:
-    """Weights (M,) summing to 1, float64."""
-    xp = array_namespace(local_energy)
-    n_samples = local_energy.shape[0]
-    if weight is None:
-        return xp.full((n_samples,), 1.0 / n_samples, dtype=xp.float64)
-    weight = xp.astype(weight, xp.float64)
-    return weight / float(xp.sum(weight))
 
 
 def _check(theta: Array, jacobian: Jacobian, local_energy: Array, weight: Array | None) -> bool:
@@ -287,14 +282,13 @@ def _of_triangle(matrix: Covariance, shift: float) -> Factorised:
 
 def _refined(matrix: Covariance, rhs: np.ndarray, shift: float) -> tuple[Array, SolveInfo] | None:
     """Solve by a factor in single precision; None where the residual does not become small."""
-    pivots, solve = _of_triangle(matrix, shift)
-    if pivots is None:
+    if (factor := matrix.factor(shift)) is None:
         return None
     x, residual = np.zeros_like(rhs), rhs
     goal = before = float(np.linalg.norm(rhs))
     for _ in range(_MOST_REFINEMENTS):
         with np.errstate(over="ignore", invalid="ignore"):  # then x is not taken
-            x = x + solve(residual.astype(matrix.dtype))
+            x = x + factor.solve(residual.astype(matrix.dtype))
             residual = rhs - matrix.times(x) - shift * x
         length = float(np.linalg.norm(residual))
         if length <= _REFINED * goal:

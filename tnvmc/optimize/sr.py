@@ -191,8 +191,8 @@ class SR(Rule):
         entries = diagonal(total) if whole else total.diagonal()
         require_finite("diagonal of the matrix of SR", entries, "log-derivatives are too large")
         n = a.shape[1]
-        steps = average.effective_steps(kept)
-        share = self._relative_shift(n / (steps * _effective_rows(a)))
+        steps = float(norm) ** 2 / float(kept["squares"])  # as so many equal ones (Kish)
+        share = self._relative_shift(a, steps)
         trace = max(float(xp.real(xp.sum(entries))), 0.0) / norm
         if trace < average.LEAST_TRACE:
             return (*self._solve(in_own_units(a)[0], residual), average.empty(theta))
@@ -204,8 +204,13 @@ class SR(Rule):
         solved = replace(solved, shift=solved.shift / norm)
         return x, "parameters", solved, kept
 
-    def _relative_shift(self, per_row: float) -> float:
-        return automatic_shift(per_row) if self.diag_shift == "auto" else float(self.diag_shift)
+    def _relative_shift(self, a: CenteredJacobian, steps: float = 1.0) -> float:
+        """In units of the mean diagonal, for the rows of so many steps."""
+        if self.diag_shift != "auto":
+            return float(self.diag_shift)
+        xp = array_namespace(a.weight)
+        rows = a.parts / float(xp.sum(a.weight**2))  # as so many of equal weight (Kish)
+        return automatic_shift(a.shape[1] / (steps * rows))
 
     def _solve(self, a: CenteredJacobian, residual: Array) -> tuple[Array, str, SolveInfo]:
         """Minimise |A x - residual|^2 + shift |x|^2 over x (P,), in one of the two spaces."""
@@ -215,7 +220,7 @@ class SR(Rule):
             space = "parameters" if n_params <= n_rows else "samples"
         rhs = a.adjoint(residual) if space == "parameters" else residual
         n = min(n_rows, n_params)
-        share = self._relative_shift(n_params / _effective_rows(a))
+        share = self._relative_shift(a)
         solver = self.solver or _default_solver(a, space, share)
         if isinstance(solver, ConjugateGradients):
             trace = max(a.trace(), 0.0)
@@ -249,12 +254,6 @@ def _matrix(a: CenteredJacobian, space: str, solver: Solver) -> tuple[Array | Co
     if array_namespace(a.weight) is np and isinstance(solver, Cholesky):
         return (covariance := of_samples(a)), covariance.diagonal()
     return (whole := a.covariance()), diagonal(whole)
-
-
-def _effective_rows(a: CenteredJacobian) -> float:
-    """As how many rows of equal weight those of A count (Kish)."""
-    xp = array_namespace(a.weight)
-    return a.parts / float(xp.sum(a.weight**2))
 
 
 def automatic_shift(per_row: float) -> float:

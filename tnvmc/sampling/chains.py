@@ -12,15 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tnvmc.ansatz.protocol import (
-    MOVE_KINDS,
-    Ansatz,
-    LogAmplitude,
-    Snapshot,
-    SweepInfo,
-    Targets,
-    Walkers,
-)
+from tnvmc.ansatz.protocol import MOVE_KINDS, Ansatz, LogAmplitude, Snapshot, Targets, Walkers
 from tnvmc.backend import progress
 from tnvmc.backend.arguments import ArgumentWarning, level_of_caller, real, set_whole
 from tnvmc.backend.namespace import array_namespace, to_host
@@ -246,29 +238,31 @@ class _Chunk:
                 found, info = ansatz.sweep(*given, numbers[0, ...])
             else:
                 found, info = ansatz.tempered_sweep(*given, numbers[0, ...], powers)
-            counts = counts + _summed(info)
+            moves = vars(info).values()  # possible and accepted, of all walkers
+            counts = counts + [to_host(xp.sum(x, axis=0, dtype=xp.float64)) for x in moves]
             if n_burn - 1 in passes:
                 _check_support(_after(found, passes, [n_burn - 1]), chunk, n_burn)
             walkers = _after(found, passes, passes[-1:])
             ends = [k for k in passes if k >= n_burn and (k - n_burn + 1) % sampler.n_thin == 0]
             if ends:
-                seen, snapshot = self._measured(_after(found, passes, ends))
-                draws.append(snapshot)
+                seen = _after(found, passes, ends)
+                walked = seen.amplitude.log_abs
+                if self.coarser:
+                    seen = self.ansatz.start(theta, seen.configs)
+                seen, snapshot = self.ansatz.measure(
+                    theta, seen, self.targets, jacobian=self.jacobian
+                )
+                draws.append(_reweighted(snapshot, walked) if self.coarser else snapshot)
                 walkers = walkers if ansatz.walks or self.coarser else seen
             progress.tell(passes.stop / n_sweeps)
         return _ChunkResult(walkers.configs, draws, counts)
 
-    def _measured(self, walkers: Walkers) -> tuple[Walkers, Snapshot]:
-        """Measure psi; with weights |psi / psi_1|^2 where psi_1 was walked on."""
-        theta, walked = self.point.theta, walkers.amplitude.log_abs
-        if self.coarser:
-            walkers = self.ansatz.start(theta, walkers.configs)
-        seen, snapshot = self.ansatz.measure(theta, walkers, self.targets, jacobian=self.jacobian)
-        if not self.coarser:
-            return seen, snapshot
-        xp = array_namespace(walked)
-        weight = xp.exp(2 * xp.astype(snapshot.amplitude.log_abs - walked, xp.float64))
-        return seen, replace(snapshot, weight=weight)
+
+def _reweighted(snapshot: Snapshot, walked: Array) -> Snapshot:
+    """With weights |psi / psi_1|^2, from ln|psi_1| (M,) of what was walked on."""
+    xp = array_namespace(walked)
+    weight = xp.exp(2 * xp.astype(snapshot.amplitude.log_abs - walked, xp.float64))
+    return replace(snapshot, weight=weight)
 
 
 def walks_coarser(ansatz: Ansatz, point: Point, power: float) -> bool:
@@ -312,12 +306,6 @@ def _after(found: Walkers, passes: range, some: Sequence[int]) -> Walkers:
     begins = [(k - passes.start) * n_walkers for k in some]
     rows = xp.asarray([begin + w for begin in begins for w in range(n_walkers)])
     return Walkers(xp.take(found.configs, rows, axis=0), found.amplitude.take(rows))
-
-
-def _summed(info: SweepInfo) -> np.ndarray:
-    """Moves that were possible and accepted (2, kinds), of all walkers, on the host."""
-    xp = array_namespace(info.proposed)
-    return np.stack([to_host(xp.sum(x, axis=0, dtype=xp.float64)) for x in vars(info).values()])
 
 
 def _check_support(walkers: Walkers, chunk: range, n_burn: int) -> None:

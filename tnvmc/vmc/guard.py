@@ -50,7 +50,13 @@ class Guard:
         if not self.energies or self.rollbacks >= PATIENCE:
             return None
         centre = float(np.median(self.energies[-3:]))
-        if energy - centre > ENERGY_JUMP * self._deviation(centre):
+        changes = np.abs(np.diff(self.energies))
+        # One or two changes say little about what is usual; 1e-6 stands for rounding.
+        floor = (5e-3 if len(changes) < 4 else 1e-6) * abs(centre)
+        # Independent noise of deviation sigma changes by sqrt(2) sigma from step to step.
+        typical = 1.4826 / math.sqrt(2) * float(np.median(changes)) if len(changes) else 0.0
+        deviation = max(typical, float(np.median(self.errors)), floor)
+        if energy - centre > ENERGY_JUMP * deviation:
             return Diagnostic("energy_jump", "warning", {"before": centre, "after": energy})
         largest = max(self.variances)
         # A state close to an eigenstate may double a tiny variance many times and stay good:
@@ -58,14 +64,6 @@ class Guard:
         if variance > VARIANCE_JUMP * largest and variance * n_sites > 1e-3 * energy**2:
             return Diagnostic("variance_jump", "warning", {"before": largest, "after": variance})
         return None
-
-    def _deviation(self, centre: float) -> float:
-        changes = np.abs(np.diff(self.energies))
-        # One or two changes say little about what is usual; 1e-6 stands for rounding.
-        floor = (5e-3 if len(changes) < 4 else 1e-6) * abs(centre)
-        # Independent noise of deviation sigma changes by sqrt(2) sigma from step to step.
-        typical = 1.4826 / math.sqrt(2) * float(np.median(changes)) if len(changes) else 0.0
-        return max(typical, float(np.median(self.errors)), floor)
 
     def shortened(self, norm: float, learning_rate: float, size: float) -> float:
         """Give the factor in (0, 1] on a direction of this norm; `size` is the norm of theta."""

@@ -27,20 +27,9 @@ class Observation:
     local: Array  #: (M,) local energies
     energy: Estimate
     info: SampleInfo
-    penalty: Array | None = None  #: (M,) what a step adds to `local` for overlaps
+    local_cost: Array  #: (M,) what a step lowers the mean of: `local`, and penalties for overlaps
+    cost: Estimate  #: of the mean of `local_cost`
     overlaps: tuple[Overlap, ...] = ()  #: with the states that psi is kept orthogonal to
-
-    @property
-    def local_cost(self) -> Array:
-        """(M,) what a step lowers the mean of: local energies, and penalties if there are any."""
-        return self.local if self.penalty is None else self.local + self.penalty
-
-    @cached_property
-    def cost(self) -> Estimate:
-        """The mean of `local_cost`: the energy, and the penalties."""
-        if self.penalty is None:
-            return self.energy
-        return estimate_samples(self.local_cost, self.snapshot.weight, self.info)
 
     @property
     def closure_spread(self) -> float | None:
@@ -98,12 +87,14 @@ def observe(
     snapshot, point, info = sampler.draw(problem, point, stream, jacobian)
     local = local_energy(problem.operator, snapshot)
     energy = estimate_samples(local, snapshot.weight, info)
-    seen = Observation(problem, point, snapshot, local, energy, info)
+    seen = Observation(problem, point, snapshot, local, energy, info, local, energy)
     if not orthogonal_to:
         return seen
     psi = SampledState(problem.ansatz, point.theta, snapshot, info, sampler.threads)
     penalty, overlaps = penalties(orthogonal_to, psi, stream)
-    return replace(seen, penalty=penalty, overlaps=overlaps)
+    cost = local + penalty
+    mean = estimate_samples(cost, snapshot.weight, info)
+    return replace(seen, local_cost=cost, cost=mean, overlaps=overlaps)
 
 
 @dataclass(frozen=True)

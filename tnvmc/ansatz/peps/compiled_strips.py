@@ -12,7 +12,7 @@ import numpy as np
 from tnvmc.ansatz.metropolis import CAP, Chains, Proposals, kind_table, largest_log_ratio
 from tnvmc.ansatz.peps.strip_engine import Layers, RingStrips, StripReport, StripState
 from tnvmc.ansatz.peps.windows import Window
-from tnvmc.ansatz.protocol import MOVE_KINDS, LogAmplitude, Targets
+from tnvmc.ansatz.protocol import LogAmplitude, Targets
 from tnvmc.backend.host import rings as ring_kernels
 from tnvmc.backend.host import strips as kernels
 from tnvmc.contraction.compiled import as_spins, strip_of, two_rings
@@ -38,10 +38,9 @@ class CompiledStrips:
             IndexError: uniform numbers or tables of another shape; a spin that is no local state.
         """
         moves, uniforms = proposals.moves, proposals.uniforms
-        given, n_walkers = self._given(strip), strip.configs.shape[0]
-        configs = as_spins(strip.chosen(strip.configs), self.layers.tables["down"]).copy()
+        given, configs, laid_out = self._prepared(strip, windows, moves)
+        n_walkers, counts = strip.configs.shape[0], proposals.counts
         amplitude = _room(n_walkers, given.tables.dtype)
-        counts = np.zeros((2, n_walkers, len(MOVE_KINDS)))
         powers = np.full(n_walkers, proposals.power, np.float64)
         if uniforms.shape[0] != n_walkers or uniforms.shape[1] <= max(w.index for w in windows):
             raise IndexError(
@@ -49,9 +48,8 @@ class CompiledStrips:
                 f"{len(moves)} moves take ({n_walkers}, {len(moves)})"
             )
         draws = kernels.Draws(np.require(uniforms, np.float64, ["C", "W"]), powers, CAP)
-        result = kernels.Sampled(amplitude.phase, amplitude.log_abs, *counts)
-        kernels.sample(given, configs, self._windows(windows, moves), draws, result)
-        proposals.counts.add_counts(*counts)
+        result = kernels.Sampled(amplitude.phase, amplitude.log_abs, counts.possible, counts.moved)
+        kernels.sample(given, configs, laid_out, draws, result)
         configs = configs % given.local_dim if self.layers.variants else configs
         return Chains(configs.astype(strip.configs.dtype, copy=False), amplitude)
 
@@ -64,11 +62,11 @@ class CompiledStrips:
             IndexError: tables of another shape; a spin that is no local state.
         """
         layers, n_walkers = self.layers, strip.configs.shape[0]
-        tables, given = layers.tables["down"], self._given(strip)
         # what stands in a window is tried in the configurations themselves, and put back
-        spins = as_spins(strip.chosen(strip.configs), tables).copy()
+        given, spins, laid_out = self._prepared(strip, windows, replacements)
         widths = tuple(replacements[window.asked].shape[1] for window in windows)
-        sizes, legs = _legs_of(tables.shapes[given.first : given.first + layers.n_cols])
+        shapes = layers.tables["down"].shapes
+        sizes, legs = _legs_of(shapes[given.first : given.first + layers.n_cols])
         amplitude = _room(n_walkers, given.tables.dtype)
         ratios = np.zeros(n_walkers * sum(widths), given.tables.dtype)
         derivatives = np.empty(n_walkers * sum(sizes) if jacobian else 0, ratios.dtype)
@@ -76,7 +74,7 @@ class CompiledStrips:
             amplitude.phase, amplitude.log_abs, ratios, derivatives,
             largest_log_ratio(np, amplitude.log_abs.dtype),
         )  # fmt: skip
-        kernels.measure(given, spins, self._windows(windows, replacements), result)
+        kernels.measure(given, spins, laid_out, result)
         by_window = _cut(ratios, n_walkers, widths)
         by_site = _cut(derivatives, n_walkers, sizes) if jacobian else []
         return StripReport(
@@ -85,18 +83,19 @@ class CompiledStrips:
             [part.reshape(n_walkers, *leg) for part, leg in zip(by_site, legs, strict=False)],
         )
 
-    def _given(self, strip: StripState) -> Any:
+    def _prepared(
+        self, strip: StripState, windows: Sequence[Window], moves: Targets
+    ) -> tuple[Any, np.ndarray, Any]:
+        """Strip, a copy of its spins, and windows with their tables, as kernels take them."""
         n_cols, around = self.layers.n_cols, (strip.above, strip.below)
         places = range(strip.first * n_cols, (strip.first + strip.n_rows) * n_cols)
         tables, n_walkers = self.layers.tables["down"], strip.configs.shape[0]
         odd = self.layers.variants.odd if self.layers.variants else ()
-        return strip_of(tables, places, n_cols, around, n_walkers, odd)
-
-    def _windows(self, windows: Sequence[Window], tables: Targets) -> Any:
-        """Windows and their tables as kernels take them."""
-        asked = [np.asarray(tables[window.asked], np.int64) for window in windows]
+        given = strip_of(tables, places, n_cols, around, n_walkers, odd)
+        spins = as_spins(strip.chosen(strip.configs), tables).copy()
+        asked = [np.asarray(moves[window.asked], np.int64) for window in windows]
         held = tuple((table.shape, table.tobytes()) for table in asked)
-        return _laid_out(tuple(windows), held, self.layers.local_dim)
+        return given, spins, _laid_out(tuple(windows), held, given.local_dim)
 
 
 @dataclass(frozen=True)

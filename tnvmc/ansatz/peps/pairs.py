@@ -30,6 +30,7 @@ from tnvmc.backend.linalg import split_scale
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.contraction.row import Environment, Strip
 from tnvmc.contraction.tensors import BoundaryMPS
+from tnvmc.lattice.embedding import Embedding
 from tnvmc.lattice.lattice import Patch
 
 Array = Any
@@ -71,8 +72,8 @@ class Environments:
 
 @lru_cache(maxsize=64)
 def pairs_by_source(
-    patches: tuple[Patch, ...], n_cols: int, D: int, rings: bool = False
-) -> tuple[Patch, ...]:
+    patches: tuple[Patch, ...], found: Embedding, D: int, apart: frozenset[Patch] = frozenset()
+) -> dict[Patch, Patch]:
     """Choose the two-site patches that are better served by sources than by windows.
 
     Always those more than two rows high.  Of the others, those that join the same rows go
@@ -81,7 +82,8 @@ def pairs_by_source(
     On two rows of rings a window costs 3 transfers per column (absorbed, then closed).
     """
     groups: dict[tuple[int, int], list[Patch]] = {}
-    for patch in patches:
+    n_cols, placed = found.shape[1], {found.placed(p): p for p in patches if p not in apart}
+    for patch in placed:
         if len(patch) == 2:
             groups.setdefault((patch[0] // n_cols, patch[1] // n_cols), []).append(patch)
     chosen: list[Patch] = []
@@ -91,11 +93,11 @@ def pairs_by_source(
         if lower == upper:
             by_source = 2 * sum(n_cols - column for column in columns)
         else:
-            windows = 3 * n_cols * len(group) if rings else windows * D
+            windows = 3 * n_cols * len(group) if found.rings else windows * D
             by_source = 6 * n_cols * len(columns)
         if lower > upper + 1 or by_source < windows:
             chosen += group
-    return tuple(chosen)
+    return {places: placed[places] for places in chosen}
 
 
 def pair_ratios(around: Environments, pairs: Targets, sources_per_call: int) -> dict[Patch, Array]:

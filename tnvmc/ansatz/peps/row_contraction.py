@@ -5,9 +5,12 @@ cheaper, pairs of sites by sources, and full contractions for what fits none.
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from tnvmc.ansatz.generic import replacement_ratios
 from tnvmc.ansatz.metropolis import Chains, MoveCounts, PlainSweep, Proposals, SiteMove, metropolis
@@ -64,7 +67,7 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
         Raises:
             TypeError: walkers without boundaries, which `start` has not made.
         """
-        chosen = self._routes(moves)
+        chosen, _ = self._routes(moves, by_source=False)
         ready, configs, amplitude = _boundaries(walkers), walkers.configs, walkers.amplitude
         counts = MoveCounts(configs.shape[0], self.local_dim, uniforms)
         proposals = Proposals(moves, uniforms, power, counts)
@@ -82,7 +85,8 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
                 if strip.variants:
                     closed = strip.variants.psi(closed, chains.configs)
                 amplitude = walk.engine.layers.with_scale(closed)
-            ready, configs = walk.boundaries(), walk.sites()
+            ready = walk.boundaries()
+            configs = ready.views.embedding.off_grid(walk.configs, by_columns)
         if not chosen.far:
             return Walkers(configs, amplitude, ready), counts.info()
         psi = partial(self.log_amplitude, theta)
@@ -100,9 +104,7 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
         smallest ln|psi| over the closures of all rows (and columns), which truncation alone sets
         apart.
         """
-        pairs = self._pairs(replacements)
-        by_source = frozenset(pairs.values())
-        chosen = self._routes({p: t for p, t in replacements.items() if p not in by_source})
+        chosen, pairs = self._routes(replacements, by_source=True)
         ready, configs = _boundaries(walkers), walkers.configs
         ratios: dict[Patch, Array] = {}
         closures: list[LogAmplitude] = []
@@ -154,25 +156,31 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
         return Walkers(configs, amplitude, ready), snapshot
 
     def _views(self, theta: Array) -> Views:
-        found, scheme = self.embedding, self.scheme
-        return self._latest.of(
-            theta,
-            lambda own: Views(
-                tensors := found.filled(self.tensors(own)), found, scheme,
-                strip_engine(tensors, found.shape, scheme, self.rings, self.variants),
-            ),
-        )  # fmt: skip
+        """The network, laid out once for all chunks; on a GPU always anew: to compare waits."""
+        latest, on_host = self._latest, isinstance(theta, np.ndarray)
+        with latest.lock if on_host else nullcontext():
+            if on_host and (views := latest.views) and _alike(theta, latest.theta):
+                return views
+            found, own = self.embedding, theta.copy() if on_host else theta  # others write into it
+            tensors = found.filled(self.tensors(own))
+            rows = strip_engine(tensors, found.shape, self.scheme, self.rings, self.variants)
+            views = Views(tensors, found, self.scheme, rows)
+            if on_host:
+                latest.theta, latest.views = own, views
+            return views
 
-    def _routes(self, targets: Targets) -> Routes:
+    def _routes(self, targets: Targets, by_source: bool) -> tuple[Routes, dict[Patch, Patch]]:
+        """What serves patches; where asked for, apart from those by sources, by their places."""
         apart = odd_patches(targets, self.fermions.odd) if self.fermions else frozenset()
-        return routes(tuple(targets), self.embedding, self.D, apart)
+        patches, pairs = tuple(targets), {}
+        if by_source:
+            pairs = pairs_by_source(patches, self.embedding, self.D, apart)
+            patches = tuple(p for p in patches if p not in {*pairs.values()})
+        return routes(patches, self.embedding, self.D, apart), pairs
 
-    def _pairs(self, replacements: Targets) -> dict[Patch, Patch]:
-        """Patches that are served by sources, by their places."""
-        apart = odd_patches(replacements, self.fermions.odd) if self.fermions else frozenset()
-        placed = {self.embedding.placed(p): p for p in replacements if p not in apart}
-        chosen = pairs_by_source(tuple(placed), self.lattice.shape[1], self.D, self.rings)
-        return {places: placed[places] for places in chosen}
+
+def _alike(theta: np.ndarray, known: np.ndarray | None) -> bool:
+    return known is not None and known.dtype == theta.dtype and np.array_equal(theta, known)
 
 
 def _boundaries(walkers: Walkers) -> RowBoundaries:

@@ -11,7 +11,7 @@ Without truncation rows and columns give the same psi(s); with it they differ as
 """
 
 import itertools
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Lock
@@ -78,7 +78,8 @@ def strip_engine(
     layers = Layers.build(variants.of_tensors(tensors) if variants else tensors, shape, scheme)
     layers = replace(layers, variants=variants) if variants else layers
     if isinstance(scheme, SRC):
-        layers = replace(layers, sketches=sketches_of(layers.tables, shape, scheme))
+        ways = {way: sketches_of(layers.tables, way, shape, scheme) for way in ("down", "up")}
+        layers = replace(layers, sketches=ways)
     engine: StripEngine = ArrayStrips(layers)
     if layers.tables["down"].compiled:
         from tnvmc.ansatz.peps.compiled_strips import CompiledRings, CompiledStrips  # needs Numba
@@ -100,21 +101,9 @@ class LatestTheta:
     """What was laid out for the theta that was asked for last: all chunks of a step share it."""
 
     def __init__(self) -> None:
-        self._theta: np.ndarray | None = None
-        self._made: Any = None
-        self._lock = Lock()
-
-    def of(self, theta: Array, make: Callable[[Array], T]) -> T:
-        """Give ``make(theta)``, anew for another theta; on a GPU always: to compare waits."""
-        if not isinstance(theta, np.ndarray):
-            return make(theta)
-        with self._lock:
-            latest = self._theta
-            if latest is None or latest.dtype != theta.dtype or not np.array_equal(theta, latest):
-                own = theta.copy()  # the caller may write into theirs
-                self._made, self._theta = make(own), own
-            found: T = self._made
-            return found
+        self.theta: np.ndarray | None = None
+        self.views: Views | None = None
+        self.lock = Lock()
 
     def __reduce__(self) -> "tuple[type[LatestTheta], tuple[()]]":
         return LatestTheta, ()
@@ -205,7 +194,3 @@ class RowPass:
         references = tuple(self._references) if late else ()
         ahead = tuple(self._behind)
         return replace(self._begun, direction=direction, ahead=ahead, references=references)
-
-    def sites(self) -> Array:
-        """The present configurations (B, N) in the order of the sites."""
-        return self._begun.views.embedding.off_grid(self.configs, self._begun.by_columns)

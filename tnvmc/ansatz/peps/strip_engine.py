@@ -29,7 +29,7 @@ from tnvmc.ansatz.protocol import LogAmplitude, Targets
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.contraction.row import Environment, Strip, closure
 from tnvmc.contraction.schemes import Scheme
-from tnvmc.contraction.tensors import LAYOUTS, BoundaryMPS, SiteTables, Sketch, TableRow
+from tnvmc.contraction.tensors import BoundaryMPS, SiteTables, Sketch, TableRow
 from tnvmc.lattice.lattice import Patch
 
 Array = Any
@@ -78,13 +78,7 @@ class Layers:
             size = size if size > 0 else 1.0
             scaled.append(tensor / size)
             logs.append(float(np.log(size)))
-        tables = {
-            absorbed: SiteTables.build(
-                *([xp.permute_dims(t, LAYOUTS[absorbed, moving]) for t in scaled]
-                  for moving in ("right", "left"))
-            )
-            for absorbed in ("down", "up")
-        }  # fmt: skip
+        tables = {absorbed: SiteTables.build(scaled, absorbed) for absorbed in ("down", "up")}
         nothing: list[Sketch | None] = [None] * shape[0]
         return cls(*shape, tables, logs, scheme, {"down": nothing, "up": nothing})
 
