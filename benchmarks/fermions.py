@@ -35,12 +35,10 @@ from tnvmc import (
     ProductOfStates,
     Sampler,
     Slater,
-    Symmetrised,
     heisenberg,
     square,
 )
 from tnvmc.operators.models import hubbard, tj, tv
-from tnvmc.operators.symmetry import symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.configurations import initial_configs
 from tnvmc.sampling.problem import Point, Problem
@@ -69,8 +67,9 @@ SYSTEMS = {
         tv, (4, 4), 8, -5.04993637, {"V": 2.0}, samples=512, steps=300, symmetric=True
     ),
     "hubbard_3x3": System(
-        hubbard, (3, 3), (4, 4), -5.04125303, {"U": 8.0}, steps=600, momentum=0.97
-    ),
+        hubbard, (3, 3), (4, 4), -5.04125303, {"U": 8.0}, steps=300, momentum=0.97,
+        symmetric=True,
+    ),  # fmt: skip
     "hubbard_3x4": System(
         hubbard, (3, 4), (6, 6), -4.91325921, {"U": 8.0}, steps=300, momentum=0.97
     ),
@@ -110,9 +109,7 @@ def row(name: str, asked: argparse.Namespace) -> dict[str, Any]:
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     found, summed = vmc.measure(n_samples=asked.measured), None
     if system.symmetric and asked.ansatz == "peps":
-        whole = Symmetrised(vmc.ansatz, symmetry_group(operator, "point"))
-        summed = VMC(operator, whole, sampler, theta=vmc.measured_theta())
-        summed = summed.measure(n_samples=asked.measured)
+        summed = vmc.measure(n_samples=asked.measured, symmetries=["point"])
     return {
         "system": name,
         "ansatz": asked.ansatz,

@@ -28,8 +28,8 @@ MOST_METHODS = 12  # public ones of a class, properties included
 MANY_PARAMETERS = {"FlaxAnsatz.__init__", "PEPS.__init__", "VMC.__init__", "VMC.measure"}
 
 # Budgets of the whole package: what needs more takes something out that is worth less.
-MOST_LINES_OF_PACKAGE = 49_953
-MOST_FILES = 258
+MOST_LINES_OF_PACKAGE = 49_923
+MOST_FILES = 259
 MOST_TYPE_TESTS = 142
 MOST_TYPE_TESTS_OF_STATES = 3  # isinstance on one wave function, above ansatz/
 LONGEST_CHAIN = 22  # modules that import each other in turn

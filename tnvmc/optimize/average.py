@@ -84,8 +84,3 @@ def in_form_of(found: Array, wanted: Array) -> Array:
         return np.concatenate([found[tile, : tile.stop].ravel() for tile in tiles_of(len(found))])
     whole = of_numbers(to_host(found), wanted.shape[0]).dense()
     return to_namespace(whole, xp)
-
-
-def effective_steps(state: RuleState) -> float:
-    """As how many equal ones those of the sum count (Kish)."""
-    return float(state["counted"]) ** 2 / float(state["squares"])
