@@ -26,18 +26,7 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
 import numpy as np
 
 from meter import cpu_name
-from tnvmc import (
-    PEPS,
-    SR,
-    SRC,
-    VMC,
-    Jastrow,
-    ProductOfStates,
-    Sampler,
-    Slater,
-    heisenberg,
-    square,
-)
+from tnvmc import PEPS, SR, SRC, VMC, Jastrow, ProductOfStates, Sampler, Slater, heisenberg, square
 from tnvmc.operators.models import hubbard, tj, tv
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.configurations import initial_configs
@@ -67,9 +56,8 @@ SYSTEMS = {
         tv, (4, 4), 8, -5.04993637, {"V": 2.0}, samples=512, steps=300, symmetric=True
     ),
     "hubbard_3x3": System(
-        hubbard, (3, 3), (4, 4), -5.04125303, {"U": 8.0}, steps=300, momentum=0.97,
-        symmetric=True,
-    ),  # fmt: skip
+        hubbard, (3, 3), (4, 4), -5.04125303, {"U": 8.0}, steps=300, momentum=0.97, symmetric=True
+    ),
     "hubbard_3x4": System(
         hubbard, (3, 4), (6, 6), -4.91325921, {"U": 8.0}, steps=300, momentum=0.97
     ),

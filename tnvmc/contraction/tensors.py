@@ -48,7 +48,7 @@ class PackedTensors(list[Any]):
 
 def packed(tensors: Sequence[Array], n_walkers: int) -> Sequence[Array]:
     """Put NumPy tensors (B or 1, ...) side by side; others, and those that are, come back."""
-    if type(tensors) is PackedTensors or not isinstance(tensors[0], np.ndarray):
+    if type(tensors) is PackedTensors or type(tensors[0]) is not np.ndarray:
         return tensors
     shapes = tuple(tuple(tensor.shape[1:]) for tensor in tensors)
     numbers = np.empty((n_walkers, begins_of(shapes)[-1]), tensors[0].dtype)

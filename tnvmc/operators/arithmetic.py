@@ -260,9 +260,8 @@ def widened(sites: Patch, matrix: np.ndarray, patch: Patch, local_dim: int) -> n
 
 
 def _check_alike(left: Arithmetic, right: Arithmetic, verb: str) -> None:
-    for each in (left, right):
-        if not isinstance(each, Arithmetic):
-            raise TypeError(f"cannot {verb} {left!r} and {right!r}: both must be operators")
+    if not all(hasattr(each, "matrices") for each in (left, right)):
+        raise TypeError(f"cannot {verb} {left!r} and {right!r}: both must be operators")
     common_magnetisation(left, right)
     if left.fermions != right.fermions:
         raise ValueError(f"cannot {verb} {left.name} and {right.name}: of other particles")

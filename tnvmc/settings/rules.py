@@ -16,7 +16,7 @@ from tnvmc.operators.term import Operator
 from tnvmc.settings.ansatz_settings import named
 from tnvmc.settings.config import NOT_DRAWN, Settings, build_operator
 from tnvmc.settings.model_settings import build_lattice
-from tnvmc.settings.optimizer_settings import StageSettings, TimeSettings
+from tnvmc.settings.optimizer_settings import StageSettings
 from tnvmc.settings.problems import ConfigError, ConfigProblem, conflict
 
 Rule = tuple[Any, ...]
@@ -149,10 +149,9 @@ def _of_rates(settings: Settings) -> Iterator[Rule]:
     start = settings.ansatz.leading.init == AUTO and not getattr(optimizer, "product", None)
     why = "time evolution needs a state to begin with; set ansatz.init to the folder of a run"
     yield time and start, "time", f"{why}, or time.product = 'Sx' (every site along x)"
-    if isinstance(optimizer, TimeSettings):
-        end, step = optimizer.t, optimizer.step
-        apart = abs(end - round(end / step) * step) > 1e-6 * step
-        yield apart, "time.t", f"must be a multiple of time.step, {step:g}", end
+    end, step = getattr(optimizer, "t", 0.0), getattr(optimizer, "step", 1.0)
+    apart = abs(end - round(end / step) * step) > 1e-6 * step
+    yield apart, "time.t", f"must be a multiple of time.step, {step:g}", end
     why = "does not go with [[sector]]: make a file for each sector"
     yield (starts or 1) > 1 and settings.sector is not None, "run.starts", why, starts
 
