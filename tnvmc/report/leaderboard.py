@@ -35,7 +35,7 @@ def leaderboard_row(run: Run) -> dict[str, Any]:
     sector, odd = abs(result.get("magnetisation") or 0), result["n_sites"] % 2
     if sector > odd or config.get("orthogonal") or config["optimizer"].get("kind") == "time":
         told = "a row is of the ground state, not of another level or of a time"
-        raise ReportError(f"{where}: no row (2 Sz = {sector}): {told}")
+        raise ReportError(f"{where}: no row: {told}")
     name, key, pauli, parameter = _MODELS.get(couplings["model"], ("", "", 0.0, None))
     used: list[Any] = [couplings.get(each) for each in (key, parameter) if each]
     if not name or any(np.ndim(each) for each in used) or not used[0] > 0:
