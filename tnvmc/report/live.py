@@ -228,8 +228,8 @@ def step_numbers(record: StepRecord, n_sites: int, exact: float | None = None) -
     if (time := record.optimizer.get("time")) is not None:
         known = record.optimizer
         told = [
-            f"{k} {with_error(known[k], known[f'{k}_error'])} (systematic < {known[f'{k}_bound']:.1g})"
-            for k in known if f"{k}_error" in known
+            f"{k} {with_error(known[k], known[f'{k}_error'])} "
+            f"(systematic < {known[f'{k}_bound']:.1g})" for k in known if f"{k}_error" in known
         ]  # fmt: skip
         parts = [f"t {time:.4g}", *parts, *told]
     if exact:
