@@ -61,7 +61,7 @@ SYSTEMS = {
     "hubbard_3x4": System(
         hubbard, (3, 4), (6, 6), -4.91325921, {"U": 8.0}, steps=300, momentum=0.97
     ),
-    "tj_3x4": System(tj, (3, 4), (5, 5), -7.164423078592, {"J": 0.4}, steps=400),
+    "tj_3x4": System(tj, (3, 4), (5, 5), -7.164423078592, {"J": 0.4}, symmetric=True),
     "tv_8x8": System(tv, (8, 8), 32, None, {"V": 2.0}, D=4, steps=150, samples=512),
     "hubbard_8x8": System(hubbard, (8, 8), (32, 32), None, {"U": 8.0}, D=4, steps=100, samples=512),
 }

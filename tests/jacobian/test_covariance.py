@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.jacobian.test_jacobian import centred, dumb_dense, random_slices, weights
-from tnvmc.jacobian import cholesky
+from tnvmc.jacobian import tiles
 from tnvmc.jacobian.base import Jacobian
 from tnvmc.jacobian.centered import CenteredJacobian
 from tnvmc.jacobian.covariance import of_numbers, of_samples, plus
@@ -19,7 +19,7 @@ ROUNDING = 1e-13  # of sums of some dozens of numbers of order one
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cholesky, "TILE", 5)
+    monkeypatch.setattr(tiles, "TILE", 5)
 
 
 def matrices(kind: str) -> tuple[CenteredJacobian, np.ndarray]:

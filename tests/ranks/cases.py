@@ -24,14 +24,14 @@ from tnvmc import MPS, PEPS, SR, SRC, VMC, Adam, GradientDescent, Sampler
 from tnvmc.ansatz.product import ProductState
 from tnvmc.ansatz.protocol import chi_of
 from tnvmc.estimate.reliability import closure_threshold
-from tnvmc.jacobian import cholesky, dense, gram_operator, pieces
+from tnvmc.jacobian import dense, gram_operator, pieces, tiles
 from tnvmc.optimize.conjugate_gradients import ConjugateGradients
 from tnvmc.vmc import controllers
 
 dense.BLOCK_WIDTH = 5  # several blocks of few parameters
 pieces.WIDTH, pieces.FORMED = 3, 100  # several pieces of a site, single ones dealt out for MANY
 gram_operator._ROWS, gram_operator._BLOCKS_OF_A_PRODUCT = 25, 2  # several blocks of few samples
-cholesky.TILE = 16  # several rows of tiles of few parameters
+tiles.TILE = 16  # several rows of tiles of few parameters
 controllers.LEAST_CHI = 3
 controllers.closure_threshold = lambda *seen: (
     1e-6 * closure_threshold(*seen)

@@ -179,7 +179,7 @@ def test_hops_of_all_pairs_by_sources(shape, D, fermions, xp, monkeypatch) -> No
     """Every pair carried from its first site, rows, columns and in between, against brute force."""
     monkeypatch.setattr(
         "tnvmc.ansatz.peps.row_contraction.pairs_by_source",
-        lambda patches, *_: tuple(patch for patch in patches if len(patch) == 2),
+        lambda patches, found, *_: {found.placed(p): p for p in patches if len(p) == 2},
     )
     peps = made(shape, D, fermions, Exact())
     n_sites, theta = peps.lattice.n_sites, np.random.default_rng(5).normal(size=peps.n_params)

@@ -16,6 +16,7 @@ from tnvmc.ansatz.generic import replacement_ratios
 from tnvmc.ansatz.metropolis import local_states
 from tnvmc.ansatz.peps.pairs import pairs_by_source
 from tnvmc.backend.namespace import to_host
+from tnvmc.lattice.embedding import embedding
 
 EXACT = 1e-10  # relative to the largest ratio: rounding of amplitudes that may nearly cancel
 
@@ -150,11 +151,12 @@ def test_truncation_is_that_of_amplitudes(chi: int) -> None:
 
 def test_who_goes_by_source() -> None:
     """Neighbours keep their windows; far pairs always, and near ones where nearly all are asked."""
-    nearest = square(8, 8).bonds["nearest"]
-    assert pairs_by_source(nearest, 8, 4) == ()
-    assert pairs_by_source((*nearest, (3, 59)), 8, 4) == ((3, 59),)
-    assert len(pairs_by_source(tuple(_pairs(64)), 8, 4)) == 64 * 63 // 2
-    assert pairs_by_source(((0, 1, 8, 9), (5,)), 8, 4) == ()
+    nearest, found = square(8, 8).bonds["nearest"], embedding(square(8, 8))
+    assert pairs_by_source(nearest, found, 4) == {}
+    assert pairs_by_source((*nearest, (3, 59)), found, 4) == {(3, 59): (3, 59)}
+    assert pairs_by_source(((3, 59),), found, 4, frozenset([(3, 59)])) == {}
+    assert len(pairs_by_source(tuple(_pairs(64)), found, 4)) == 64 * 63 // 2
+    assert pairs_by_source(((0, 1, 8, 9), (5,)), found, 4) == {}
 
 
 def test_local_states_of_a_pair_begin_with_its_first_site() -> None:
