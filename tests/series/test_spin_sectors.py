@@ -253,6 +253,12 @@ def test_exact_tells_the_level_of_a_sum_over_symmetries(capsys: pytest.CaptureFi
     assert main(["exact", "sum.toml"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [float(row[1]) for row in rows if row[0] == "symmetrised"] == pytest.approx([-1.25])
+    with Path("sum.toml").open("a") as file:
+        file.write("[scan]\nkey = 'hamiltonian.J2'\nvalues = [1.5, 1.6]\n")
+    assert main(["exact", "sum.toml"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    found = [float(row[2]) for row in rows if row[0] == "symmetrised"]
+    assert found[0] == pytest.approx(-1.25) and len(found) == 2
 
 
 @pytest.mark.whole

@@ -65,10 +65,7 @@ def _of_run(settings: Settings, operator: Operator, sector: int | None) -> Itera
         parity = "even" if exact.inversion > 0 else "odd"
         yield f"spin inversion   {parity}, the lower of both"
     yield from _lower(exact, operator)
-    if (group := quantum_numbers(settings, operator).group) is not None:
-        own = lowest_levels(operator, exact.sector, 1, DIAGONALISED_AT_ONCE, group)
-        text = "not found: too many states, or none" if own is None else fixed(float(own[0]), 12)
-        yield f"symmetrised      {text}  (lowest with these characters, for the runs of this file)"
+    yield from _symmetrised(settings, operator, exact)
     if level:
         levels = exact_levels(operator, level + 1, chosen)
         lower = "the ground state" if level == 1 else f"the {level} lowest levels"
@@ -97,6 +94,16 @@ def _lower(exact: ExactResult, operator: Operator, place: str = "") -> Iterator[
             yield f"note             {place}{hint}"
 
 
+def _symmetrised(
+    settings: Settings, operator: Operator, exact: ExactResult, place: str = ""
+) -> Iterator[str]:
+    """Give the level of a state that is summed over symmetries, which its run is compared with."""
+    if (group := quantum_numbers(settings, operator).group) is not None:
+        own = lowest_levels(operator, exact.sector, 1, DIAGONALISED_AT_ONCE, group)
+        text = "not found: too many states, or none" if own is None else fixed(float(own[0]), 12)
+        yield f"symmetrised      {place}{text}  (lowest with the characters of the runs)"
+
+
 def _of_scan(asked: Series, sector: int | None) -> Iterator[str]:
     """A line for each value."""
     rows, lower = [("value", "sector", "energy", "per site")], list[str]()
@@ -105,6 +112,7 @@ def _of_scan(asked: Series, sector: int | None) -> Iterator[str]:
         exact = exact_ground_state(operator, _chosen(run, operator, sector))
         space = sector_text(exact.sector, exact.particles) or "full space"
         rows.append((name, space, fixed(exact.energy, 12), fixed(exact.energy_per_site, 12)))
+        lower += _symmetrised(run, operator, exact, f"{name}: ")
         lower += _lower(exact, operator, f"{name}: ")
     yield f"{asked.operator.name}, {asked.operator.units} units"
     yield from in_columns(rows)

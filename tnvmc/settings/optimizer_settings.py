@@ -73,7 +73,7 @@ class TimeSettings(Section):
     kind: Literal["time"] = "time"
     """`time`: evolution in real or imaginary time ([Time evolution](../time.md))."""
     t: PositiveNumber
-    """Time at which the run ends, in units of 1 / energy."""
+    """Time at which the run ends, in units of 1 / energy; a multiple of `step`."""
     step: PositiveNumber = 0.05
     """Time from one record of the history to the next."""
     tolerance: PositiveNumber = 1e-3
