@@ -13,7 +13,7 @@ from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.operators.basis import Basis
 from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.problem import Drawing, Point, Problem, SampleInfo, Samples
-from tnvmc.sampling.workers import measure_configs, measured, split, tables_in
+from tnvmc.sampling.workers import measure_configs, split
 
 Array = Any
 
@@ -63,18 +63,15 @@ class Enumerate(Samples):
         basis = _basis(problem, self.magnetisation)
         configs = basis.configs(basis.codes)
         classes = ansatz.orbit_classes(configs, problem.operator) if self.by_orbit else None
+        counts = 1.0
         if classes is not None:
-            members, counts = (to_namespace(x, xp) for x in (classes[0], np.bincount(classes[1])))
-            targets = tables_in(problem.targets, xp)
-            snapshot = measured(ansatz, theta, targets, jacobian, members)
-            weight = counts * born_weights(snapshot.amplitude)
-            weight = weight / xp.sum(weight)
-        else:
-            snapshot = measure_configs(
-                ansatz, theta, to_namespace(configs, xp), problem.targets,
-                threads=self.threads, jacobian=jacobian,
-            )  # fmt: skip
-            weight = born_weights(snapshot.amplitude)
+            configs, counts = classes[0], to_namespace(np.bincount(classes[1]), xp)
+        snapshot = measure_configs(
+            ansatz, theta, to_namespace(configs, xp), problem.targets,
+            threads=self.threads, jacobian=jacobian,
+        )  # fmt: skip
+        weight = counts * born_weights(snapshot.amplitude)
+        weight = weight / xp.sum(weight)
         n_samples = int(snapshot.configs.shape[0])
         info = SampleInfo(1, n_samples, time.perf_counter() - began, exact=True)
         return replace(snapshot, weight=weight), point, info

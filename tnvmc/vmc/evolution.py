@@ -13,7 +13,7 @@ import numpy as np
 
 from tnvmc.ansatz.protocol import chi_of
 from tnvmc.backend import progress
-from tnvmc.backend.namespace import array_namespace
+from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.backend.process import one_blas_thread, using_threads
 from tnvmc.estimate.observables import at_fixed_magnetisation, energy_terms
 from tnvmc.estimate.statistics import estimate_samples
@@ -120,17 +120,18 @@ def _substep(method: Method, seen: Observation, dt: float) -> tuple[Array, float
     snapshot, theta, drawing = seen.snapshot, seen.point.theta, method.sampler
     same: Any = Reweighted(snapshot, seen.info, drawing.threads)
 
-    def velocity(theta: Array) -> Array:
-        at = replace(seen.point, theta=theta)
-        return _velocity(
-            method, observe(method.problem, drawing if seen.info.exact else same, at, 0)
-        )[0]
+    def at(theta: Array) -> Observation:
+        point = replace(seen.point, theta=theta)
+        return observe(method.problem, drawing if seen.info.exact else same, point, 0)
 
     first, info = _velocity(method, seen)
-    second = velocity(theta + dt * first)
-    third = velocity(theta + dt / 4 * (first + second))
-    assert snapshot.jacobian is not None
-    a = least_squares(theta, snapshot.jacobian, seen.local, snapshot.weight).matrix
+    second = _velocity(method, at(theta + dt * first))[0]
+    halfway = at(theta + dt / 4 * (first + second))
+    third = _velocity(method, halfway)[0]
+    middle = halfway.snapshot
+    assert middle.jacobian is not None
+    # Where derivatives grow from nothing, those at the start would tell of no error.
+    a = least_squares(halfway.point.theta, middle.jacobian, halfway.local, middle.weight).matrix
     off = a.apply(dt / 3 * (first + second - 2 * third))
     error = float(array_namespace(off).linalg.vector_norm(off))
     return theta + dt / 6 * (first + second + 4 * third), error, info
@@ -139,14 +140,18 @@ def _substep(method: Method, seen: Observation, dt: float) -> tuple[Array, float
 def _means(method: Method, seen: Observation, distance: float, kicks: float) -> Info:
     """Means over all sites; `kicks` is how far noise has moved psi along any one direction."""
     found: Info = {}
-    rule, hamiltonian, own = cast(Any, method.rule), method.problem.operator, method.sampler
+    rule, own = cast(Any, method.rule), cast(Any, method.sampler)
+    hamiltonian = method.problem.operator
     drawing: Any = Reweighted(seen.snapshot, seen.info, own.threads)
-    if seen.info.exact:
-        drawing = replace(cast(Any, own), by_orbit=False)  # orbits serve the Hamiltonian alone
+    configs = to_host(seen.snapshot.configs[:1])
     kind: Any = {"local_dim": hamiltonian.local_dim, "fermions": hamiltonian.fermions}
     for name in rule.observables:
         products = [(name, "all", 1.0 / hamiltonian.n_sites)]
-        terms = energy_terms(Operator.from_products(hamiltonian.lattice, products, **kind))
+        operator = Operator.from_products(hamiltonian.lattice, products, **kind)
+        if seen.info.exact:  # orbits of the ansatz serve what has its symmetries
+            alike = method.problem.ansatz.orbit_classes(configs, operator) is not None
+            drawing = replace(own, by_orbit=own.by_orbit and alike)
+        terms = energy_terms(operator)
         if hamiltonian.conserves_magnetisation:  # of the sector, where Sx is 0
             terms = at_fixed_magnetisation(terms, hamiltonian)
         problem = replace(method.problem, targets=terms.targets)

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.drawing import enumerated
+from tests.oracles import all_configs
 from tests.random_states import random_theta
 from tnvmc import (
     PEPS,
@@ -382,3 +384,28 @@ def test_sharing_of_another_lattice_or_type_is_refused() -> None:
         PEPS(square(4, 6), 2, sharing=sharing(OPERATORS["square"]))
     with pytest.raises(TypeError, match="sharing"):
         PEPS(square(4, 4), 2, sharing="point")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["square", "rectangle", "frustrated", "field", "atoms"])
+def test_enumeration_by_orbits_is_that_of_all_configurations(name: str) -> None:
+    operator = OPERATORS[name]
+    state = shared(name, scheme=SRC(chi=4))
+    theta = initial_parameters(state, operator, seed=1)
+    found = []
+    for by_orbit in (True, False):
+        snapshot = enumerated(state, theta, operator, by_orbit=by_orbit)
+        rows = to_host(snapshot.jacobian.dense())
+        found.append((len(rows), snapshot.weight @ np.abs(rows) ** 2))
+    assert found[0][0] < 0.75 * found[1][0]
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=ROUNDING, atol=ROUNDING)
+
+
+def test_orbits_are_not_used_where_psi_is_truncated_or_the_operator_has_no_symmetry() -> None:
+    configs, operator = all_configs(16), OPERATORS["square"]
+    state = shared("square", scheme=SRC(chi=4))
+    one_site = Operator.from_products(operator.lattice, [("Sz", 0, 1.0)])
+    members, which = state.orbit_classes(configs, operator)
+    assert len(members) == which.max() + 1 < len(configs)
+    assert state.orbit_classes(configs, one_site) is None
+    assert shared("square", scheme=SRC(chi=3)).orbit_classes(configs, operator) is None
+    assert PEPS(operator.lattice, 2, sharing=None).orbit_classes(configs, operator) is None

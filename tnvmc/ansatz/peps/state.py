@@ -13,6 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from tnvmc.ansatz.files import scheme_in_file, write_state
 from tnvmc.ansatz.peps.draws import Drawer
 from tnvmc.ansatz.peps.layout import open_rows
@@ -27,7 +29,9 @@ from tnvmc.backend.namespace import to_host
 from tnvmc.contraction.schemes import SRC, Scheme, default_chi
 from tnvmc.lattice.embedding import Bonds
 from tnvmc.lattice.lattice import Lattice
+from tnvmc.lattice.permutations import Symmetry
 from tnvmc.operators.fermions import Fermions
+from tnvmc.operators.symmetry import which_commute
 from tnvmc.operators.term import Operator
 
 Array = Any
@@ -179,6 +183,23 @@ class PEPS(RowContraction):
         if as_complex or (self.fermions_follow and operator.fermions):
             return self.for_operator(operator).initial(operator, seed, kind)
         return initial(self, operator, seed, kind)
+
+    def orbit_classes(self, configs: Array, operator: Operator) -> tuple[Array, Array] | None:
+        """Of the symmetries by which tensors are shared, where nothing is truncated: psi that a
+        finite chi changes is not the same in all of an orbit.
+        """
+        if self.sharing is None or self.local_dim**self.lattice.n_sites > 2**62:
+            return None
+        n_rows, n_cols = self.lattice.shape
+        widest = max(min(n_rows - 1, n_cols // 2), min(n_cols - 1, n_rows // 2))
+        group = [Symmetry("", element) for element in self.sharing.elements]
+        truncates = (chi_of(self) or np.inf) < self.D**widest
+        if self.rings or truncates or len(group) < 2 or not all(which_commute(operator, group)):
+            return None
+        powers = self.local_dim ** np.arange(self.lattice.n_sites - 1, -1, -1)
+        smallest = np.min([configs[:, g.sites] @ powers for g in group], axis=0)
+        _, first, which = np.unique(smallest, return_index=True, return_inverse=True)
+        return configs[first], which
 
     def drawer(self, theta: Array, chi: int | None = None, chi_mpo: int | None = None) -> Drawer:
         """What draws of one theta share: the double layer, contracted; by default with chi = D

@@ -101,8 +101,8 @@ def with_noise(shared: SharedTensors, theta: Array, noise: float, seed: int) -> 
     return np.concatenate([noisy(part, rng, noise) for part in shared.parts(np.asarray(theta))])
 
 
-OPENING = 0.3
-"""Of a product state, in the tensors of one sublattice."""
+OPENING, SHARED_OPENING = 0.3, 0.02
+"""Of a product state: in the tensors of one sublattice; in all where they are shared."""
 
 
 def product_parameters(ansatz: Any, vector: Any, seed: int = 0) -> np.ndarray:
@@ -110,6 +110,8 @@ def product_parameters(ansatz: Any, vector: Any, seed: int = 0) -> np.ndarray:
 
     Random numbers in the tensors of one sublattice (`OPENING`) open the bonds: zeros of the other
     keep them out of psi, but not out of its derivatives, so that time evolution can leave at once.
+    Shared tensors have small ones everywhere (`SHARED_OPENING`), and psi an infidelity of about
+    0.02^4 (D - 1)^2 a bond.
 
     Raises ValueError for others, and for a vector with zeros: no sample shows what H makes there.
     """
@@ -122,13 +124,14 @@ def product_parameters(ansatz: Any, vector: Any, seed: int = 0) -> np.ndarray:
     rbm: Any = getattr(getattr(ansatz, "functional", None), "made", None)
     if hasattr(rbm, "product") and np.ptp(size) < 1e-9 and abs(vector[0] - vector[1]) < 1e-9:
         return np.asarray(rbm.product(ansatz.random(seed)))
-    if getattr(ansatz, "shared", ansatz) is not None or ansatz.fermions:
-        kind = "a PEPS of spins with a tensor for each site (sharing = None), along x an RBM"
+    if not hasattr(ansatz, "shapes") or ansatz.fermions:
+        kind = "a PEPS of spins, along x an RBM"
         raise ValueError(f"product_parameters: makes {kind}, got {ansatz!r}")
     rng, lattice = np.random.Generator(np.random.PCG64(seed)), ansatz.lattice
-    tensors = []
+    tensors, shared = [], ansatz.shared is not None
     for place, shape in zip(lattice.places, ansatz.shapes, strict=True):
-        even = sum(divmod(place, lattice.n_cols)) % 2 == 0
-        tensors.append(OPENING * even * rng.normal(size=shape).astype(ansatz.dtype))
+        opened = not shared and sum(divmod(place, lattice.n_cols)) % 2 == 0
+        tensors.append(OPENING * opened * rng.normal(size=shape).astype(ansatz.dtype))
         tensors[-1][:, 0, 0, 0, 0] = np.asarray(vector) / np.linalg.norm(vector)
-    return np.asarray(ansatz.flatten(tensors))
+    theta = np.asarray(ansatz.flatten(tensors))
+    return with_noise(ansatz.shared, theta, SHARED_OPENING, seed) if shared else theta
