@@ -43,13 +43,13 @@ def as_spins(configs: Array, tables: SiteTables) -> np.ndarray:
     return np.require(configs, np.int8, ["C", "W"])
 
 
-def absorbed(
-    boundary: BoundaryMPS | None, row: Any, given: tuple[Any, Any, Any], chi: int
+def absorb_row(
+    boundary: BoundaryMPS | None, row: Any, prepared: tuple[Any, Any, Any], chi: int
 ) -> BoundaryMPS:
-    """Absorb a `TableRow` with a sketch by one kernel; `given` is of `absorbing`."""
+    """Absorb a `TableRow` with a sketch by one kernel; `prepared` is of `row_for_kernels`."""
     from tnvmc.backend.host.strips import absorb
 
-    strip, bonds, shapes = given
+    strip, bonds, shapes = prepared
     numbers = np.empty((row.configs.shape[0], begins_of(shapes)[-1]), strip.above.dtype)
     log_scale = strip.log_scale
     absorb(strip, chi, bonds, as_spins(row.configs, row.tables), numbers.ravel(), log_scale)
@@ -58,27 +58,27 @@ def absorbed(
     return BoundaryMPS(PackedTensors(numbers, shapes), log_scale)
 
 
-def absorbing(
+def row_for_kernels(
     boundary: BoundaryMPS | None, row: Any, sketch: Sequence[Array], chi: int
 ) -> tuple[Any, np.ndarray, tuple[Shape, ...]]:
     """The row as kernels absorb it, and bonds and shapes of the new boundary."""
     from tnvmc.backend.host.strips import Strip
 
     n_walkers, tables = row.configs.shape[0], row.tables
-    above, step, *of_above = _given(boundary, row.n_cols, tables, n_walkers)
+    above, step, *of_above = _boundary_for_kernels(boundary, row.n_cols, tables, n_walkers)
     below: Any = packed(sketch, 1)
     sites = slice(row.first, row.first + row.n_cols)
     own, begins = tables.shapes[sites], begins_of(tables.shapes)[sites]
     legs, bonds, shapes = _row_plan(own, begins, *of_above, below.shapes, chi)
-    given = Strip(
+    strip = Strip(
         legs, row.first, 1, own[0][0], own[0][0], np.zeros(0, np.int8), NORMALISE_EVERY,
         tables.numbers, above, below.numbers.ravel(), (step, 0),
         np.empty(n_walkers, above.real.dtype),
     )  # fmt: skip
-    return given, bonds, shapes
+    return strip, bonds, shapes
 
 
-def two_rings(
+def rings_for_kernels(
     rows: tuple[Any, Any], around: tuple[Any, Any], sketch: Any, chi: int, from_above: bool
 ) -> Any:
     """Give two adjacent rows, as `backend.host.rings.close_rings` takes them.
@@ -91,20 +91,23 @@ def two_rings(
     from tnvmc.backend.host.rings import Rings
 
     (far, near), n_walkers = rows, rows[0].configs.shape[0]
-    given, bonds, shapes = absorbing(around[not from_above], far, sketch, chi)
+    absorbed, bonds, shapes = row_for_kernels(around[not from_above], far, sketch, chi)
     sites, tables = slice(near.first, near.first + near.n_cols), near.tables
     own, begins = tables.shapes[sites], begins_of(tables.shapes)[sites]
     new = begins_of(shapes), tuple(bonds.tolist())
-    old = _given(around[from_above], near.n_cols, tables, n_walkers)[2:]
-    strip = strip_of(tables, range(*sites.indices(sites.stop)), near.n_cols, around, n_walkers)
+    old = _boundary_for_kernels(around[from_above], near.n_cols, tables, n_walkers)[2:]
+    strip = strip_for_kernels(
+        tables, range(*sites.indices(sites.stop)), near.n_cols, around, n_walkers
+    )
     legs = _legs((own,), (begins,), *((new, old) if from_above else (old, new)))
-    sizes = given.legs[:, ABOVE_LEFT] * given.legs[:, UPPER + LEFT] * given.legs[:, BELOW_LEFT]
-    room = (given.legs[0, UPPER + LEFT] * sizes + 7) // 8 * 8  # see `vectors.lined`
-    held = np.empty((n_walkers, int(room.sum())), given.above.dtype)
-    return Rings(given, strip._replace(legs=legs), from_above, chi, bonds, held)
+    columns = absorbed.legs
+    sizes = columns[:, ABOVE_LEFT] * columns[:, UPPER + LEFT] * columns[:, BELOW_LEFT]
+    room = (columns[0, UPPER + LEFT] * sizes + 7) // 8 * 8  # see `vectors.lined`
+    held = np.empty((n_walkers, int(room.sum())), absorbed.above.dtype)
+    return Rings(absorbed, strip._replace(legs=legs), from_above, chi, bonds, held)
 
 
-def strip_of(
+def strip_for_kernels(
     tables: SiteTables, sites: range, n_cols: int, around: tuple[Any, Any], n_walkers: int,
     odd: tuple[int, ...] = (),
 ) -> Any:  # fmt: skip
@@ -122,7 +125,9 @@ def strip_of(
     rows = range(sites.start, sites.stop, n_cols)
     shapes = tuple(tables.shapes[first : first + n_cols] for first in rows)
     begins = tuple(begins_of(tables.shapes)[first : first + n_cols] for first in rows)
-    above, below = (_given(boundary, n_cols, tables, n_walkers) for boundary in around)
+    above, below = (
+        _boundary_for_kernels(boundary, n_cols, tables, n_walkers) for boundary in around
+    )
     log_scale = np.zeros(n_walkers)
     for boundary in around:
         if boundary is not None:
@@ -135,7 +140,7 @@ def strip_of(
     )  # fmt: skip
 
 
-def _given(
+def _boundary_for_kernels(
     boundary: BoundaryMPS | None, n_cols: int, tables: SiteTables, n_walkers: int
 ) -> tuple[np.ndarray, int, tuple[int, ...], tuple[int, ...]]:
     """Numbers of a boundary, the step from one walker to the next, places of its tensors, bonds.

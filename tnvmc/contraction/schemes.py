@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 from tnvmc.backend.arguments import one_of, set_whole
 from tnvmc.backend.linalg import leading_basis, normalise, orthonormal_basis
 from tnvmc.backend.namespace import array_namespace
-from tnvmc.contraction.compiled import absorbed, absorbing
+from tnvmc.contraction.compiled import absorb_row, row_for_kernels
 from tnvmc.contraction.row import NORMALISE_EVERY, edge_of, open_column, transfer
 from tnvmc.contraction.tensors import BoundaryMPS, Row, Sketch, TableRow, opened_row
 
@@ -139,8 +139,8 @@ class SRC:
                 "SRC.absorb: needs a sketch of the row's open legs; see `random_sketch`"
             )
         if row.tables is not None and row.tables.compiled:
-            given = absorbing(boundary, row, sketch, self.chi)
-            return absorbed(boundary, row, given, self.chi)
+            prepared = row_for_kernels(boundary, row, sketch, self.chi)
+            return absorb_row(boundary, row, prepared, self.chi)
         rights = _sketched_environments(boundary, row, sketch)
 
         def from_the_right(y: Array, column: int) -> Array:

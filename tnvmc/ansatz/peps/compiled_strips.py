@@ -15,7 +15,7 @@ from tnvmc.ansatz.peps.windows import Window
 from tnvmc.ansatz.protocol import LogAmplitude, Targets
 from tnvmc.backend.host import rings as ring_kernels
 from tnvmc.backend.host import strips as kernels
-from tnvmc.contraction.compiled import as_spins, strip_of, two_rings
+from tnvmc.contraction.compiled import as_spins, rings_for_kernels, strip_for_kernels
 from tnvmc.contraction.tensors import Shape
 
 Array = Any
@@ -91,7 +91,7 @@ class CompiledStrips:
         places = range(strip.first * n_cols, (strip.first + strip.n_rows) * n_cols)
         tables, n_walkers = self.layers.tables["down"], strip.configs.shape[0]
         odd = self.layers.variants.odd if self.layers.variants else ()
-        given = strip_of(tables, places, n_cols, around, n_walkers, odd)
+        given = strip_for_kernels(tables, places, n_cols, around, n_walkers, odd)
         spins = as_spins(strip.chosen(strip.configs), tables).copy()
         asked = [np.asarray(moves[window.asked], np.int64) for window in windows]
         held = tuple((table.shape, table.tobytes()) for table in asked)
@@ -113,7 +113,7 @@ class CompiledRings(RingStrips):
         far, near = (first, first + 1) if down else (first + 1, first)
         around = strip.above, strip.below
         given = layers.row(far, configs, strip.way), layers.row(near, configs, "down")
-        rings = two_rings(given, around, layers.sketches[strip.way][far], self.chi, down)
+        rings = rings_for_kernels(given, around, layers.sketches[strip.way][far], self.chi, down)
         ring_kernels.hold(rings, as_spins(configs, tables))
 
         def close(window: Window, trial: Array, walkers: Array | None) -> LogAmplitude:

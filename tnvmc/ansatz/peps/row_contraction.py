@@ -129,16 +129,7 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
         amplitude = layers.with_scale(rows[len(rows) // 2].amplitude)
         if pairs:
             around = _environments(begun, ended, configs, rows)
-            asked = {placed: replacements[patch] for placed, patch in pairs.items()}
-            found = pair_ratios(around, asked, max(self.execution.chunk, configs.shape[0]))
-            if self.variants:
-                found = {
-                    placed: StripVariants(
-                        self.variants, layers.n_cols, placed[1] // layers.n_cols, 1
-                    ).signed(values, around.configs, placed, asked[placed])
-                    for placed, values in found.items()
-                }
-            ratios |= {pairs[placed]: values for placed, values in found.items()}
+            ratios |= self._of_pairs(around, pairs, replacements)
         if chosen.far:
             psi = partial(self.log_amplitude, theta)
             far = {patch: replacements[patch] for _, patch in chosen.far}
@@ -154,6 +145,22 @@ class RowContraction(PlainSweep, TensorLayout, Ansatz):
             closure_spread=_spread(closures),
         )
         return Walkers(configs, amplitude, ready), snapshot
+
+    def _of_pairs(
+        self, around: Environments, pairs: dict[Patch, Patch], replacements: Targets
+    ) -> dict[Patch, Array]:
+        """Ratios of pairs at any distance, by sources; `pairs` are patches by their places."""
+        asked = {placed: replacements[patch] for placed, patch in pairs.items()}
+        at_once = max(self.execution.chunk, around.configs.shape[0])
+        found, n_cols = pair_ratios(around, asked, at_once), self.embedding.shape[1]
+        if self.variants:
+            found = {
+                placed: StripVariants(self.variants, n_cols, placed[1] // n_cols, 1).signed(
+                    values, around.configs, placed, asked[placed]
+                )
+                for placed, values in found.items()
+            }
+        return {pairs[placed]: values for placed, values in found.items()}
 
     def _views(self, theta: Array) -> Views:
         """The network, laid out once for all chunks; on a GPU always anew: to compare waits."""
