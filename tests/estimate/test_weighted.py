@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.estimate.test_statistics import ar1
+from tnvmc.estimate.mixing import r_hat_limit
 from tnvmc.estimate.statistics import effective_samples, estimate, weighted_estimate
 
 
@@ -98,3 +99,12 @@ def test_weights_that_are_none(weight: list[float]) -> None:
         weighted_estimate(np.ones(2), np.array(weight))
     with pytest.raises(ValueError, match="weights from"):
         effective_samples(np.array(weight))
+
+
+def test_few_values_with_weights_do_not_make_walkers_disagree() -> None:
+    """Equal values have equal ranks in all walkers, whatever weight a walker has."""
+    rng = np.random.default_rng(0)
+    which = rng.choice(3, size=(256, 32), p=[0.5, 0.3, 0.2])
+    values, weights = np.array([-1.0, 0.3, 2.0]), np.array([0.9, 0.5, 0.2])
+    found = weighted_estimate(values[which], weights[which], 32)
+    assert found.r_hat < r_hat_limit(256, 32) - 0.05

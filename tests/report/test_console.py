@@ -213,13 +213,13 @@ def test_how_a_lattice_lies_on_its_grid() -> None:
     assert embedding_text(heisenberg(square(3, 4))) == ""
     told = embedding_text(heisenberg(kagome(4, 4)))
     assert told.startswith(
-        "embedding: 12 sites on 4 x 4, 4 vacant; 12 bonds of D, 12 of dimension 1"
+        "network: 12 sites on 4 x 4, 4 vacant; 12 bonds of dimension D, 12 of dimension 1"
     )
-    assert "12 on bonds of D, 5 in windows of two rows, 0 beyond" in told
+    assert "12 on these bonds, 5 across two rows, 0 further apart" in told
     closed = embedding_text(heisenberg(square(4, 4, "cylinder")), "periodic")
-    assert "28 bonds of D, 4 of them close rings; terms: 28 on bonds of D, 0 in" in closed
+    assert "28 bonds of dimension D, 4 of them close rings; terms of H: 28 on these" in closed
     ring = embedding_text(heisenberg(square(4, 4, "periodic")))
-    assert "24 on bonds of D, 4 in windows of two rows, 4 beyond" in ring and "vacant" not in ring
+    assert "24 on these bonds, 4 across two rows, 4 further" in ring and "vacant" not in ring
 
 
 @pytest.mark.parametrize(("steps", "which"), [(LEAST_STEPS, "best"), (LEAST_STEPS - 1, "first")])

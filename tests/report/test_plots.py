@@ -8,6 +8,7 @@ import pytest
 
 from tests.run_files import write_run
 from tnvmc.app.cli import main
+from tnvmc.report import plots
 from tnvmc.report.figures import style
 from tnvmc.report.plots import PictureError, plot_runs
 
@@ -35,6 +36,16 @@ def test_what_has_no_data_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert said[1].startswith("chi is left out")
     assert said[2] == f"acceptance (svg) written to {run / 'pictures'}"
     assert [path.name for path in (run / "pictures").iterdir()] == ["acceptance.svg"]
+
+
+def test_runs_of_different_units_are_not_drawn_together(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = write_run(tmp_path / "other")
+    units = {folder: "S.S", other: "n"}
+    monkeypatch.setattr(plots, "units_of", lambda run: units[run.path])
+    with pytest.raises(PictureError, match=r"S\.S and n"):
+        plot_runs([folder, other], tmp_path, "png", "energy")
 
 
 def test_a_file_of_somebody_else_stays(folder: Path, tmp_path: Path) -> None:

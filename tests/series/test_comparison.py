@@ -292,3 +292,34 @@ def test_the_live_line_counts_seconds_where_they_are_the_limit() -> None:
         console.expect(1000)
         console.step(record)
     assert "18/30" in console.console.file.getvalue()  # type: ignore[attr-defined]
+
+
+ENUMERATED = """
+[lattice]
+shape = [2, 3]
+[hamiltonian]
+model = "heisenberg"
+[sampler]
+kind = "enumerate"
+[compare]
+steps = 2
+[[ansatz]]
+name = "shared"
+kind = "peps"
+D = 2
+sharing = true
+[[ansatz]]
+name = "not shared"
+kind = "peps"
+D = 2
+sharing = false
+"""
+
+
+def test_enumerated_states_count_all_configurations(folder: Path) -> None:
+    """A state with symmetries is evaluated at one configuration of each orbit."""
+    (folder / "all.toml").write_text(ENUMERATED)
+    assert main(["compare", "all.toml", "--out", "all"]) == 0
+    table = strict_json(Path("all/comparison.json"))
+    assert [row["name"] for row in table["rows"]] != [] and table["left_out"] == []
+    assert {row["n_samples"] for row in table["rows"]} == {20}

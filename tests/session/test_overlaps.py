@@ -117,6 +117,10 @@ def test_what_has_no_overlap_is_refused() -> None:
     other = heisenberg(square(3, 2))
     with pytest.raises(ValueError, match="2 x 3.*3 x 2"):
         tnvmc.overlap(vmc, VMC(other, PEPS(other.lattice, 2), PLENTY))
+    vacancies = (tnvmc.tfim(square(2, 3, vacant=[k]), h=1.0) for k in (1, 4))
+    apart = [VMC(x, PEPS(x.lattice, 2, sharing=None), Enumerate(threads=1)) for x in vacancies]
+    with pytest.raises(ValueError, match="different sites"):
+        tnvmc.overlap(*apart)
     with pytest.raises(ValueError, match="operator="):
         tnvmc.overlap((vmc.ansatz, vmc.theta), (vmc.ansatz, vmc.theta))
     with pytest.raises(ValueError, match="21 amplitudes, and 20 configurations"):
@@ -177,3 +181,35 @@ def test_the_commands_print_overlaps_and_entropies(
     assert main(["entropy", folders[0], "--picture", str(picture)]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 3 and picture.stat().st_size > 1000
     assert main(["entropy", folders[0], "--sites", "0,9"]) == 2
+
+
+@pytest.mark.whole
+def test_a_run_measured_with_symmetries_counts_with_their_sum(tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text("""
+[lattice]
+shape = [2, 3]
+[hamiltonian]
+model = "heisenberg"
+[ansatz]
+D = 2
+sharing = false
+init = "random"
+[optimizer]
+steps = 1
+[measure]
+n_samples = 2048
+symmetrise = ["point"]
+""")
+    assert main(["run", str(file), "--out", str(tmp_path / "run")]) == 0
+    vmc = tnvmc.load_run(tmp_path / "run").vmc
+    pairs = [(vmc.ansatz, vmc.theta)]
+    pairs += [(tnvmc.Symmetrised(vmc.ansatz, symmetry_group(H, "point")), vmc.theta)]
+    found = tnvmc.overlap(tmp_path / "run", pairs[1], n_samples=1024, operator=H)
+    assert found.fidelity == pytest.approx(1, abs=1e-6)
+    alone = tnvmc.overlap(*pairs, n_samples=1024, operator=H).fidelity
+    assert alone < 1 - 1e-4
+    enumerated = VMC(H, pairs[1][0], Enumerate(threads=1), theta=vmc.theta)
+    block, exact = [0, 3, 1], tnvmc.renyi2(enumerated, [0, 3, 1])
+    entropy = tnvmc.renyi2(tmp_path / "run", block, n_samples=2048)
+    assert abs(entropy.purity - exact.purity) < FOUR_SIGMA * entropy.purity_error

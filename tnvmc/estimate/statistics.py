@@ -249,7 +249,10 @@ def weighted_estimate(values: Array, weight: Array, n_walkers: int = 1) -> Estim
         pull = share * (x.real - mean)
         linear = pull * x.size * (1 - 1 / n) / (1 - left_out)
         mean += float((left_out * pull).sum())
-    return replace(estimate(linear), mean=mean, variance=variance)
+        found = estimate(linear)
+        # By ranks: equal pulls must stay equal in all walkers.
+        r_hat = split_r_hat(pull) if math.isfinite(found.r_hat) else found.r_hat
+    return replace(found, mean=mean, variance=variance, r_hat=r_hat)
 
 
 def pull(values: Array, weight: Array | None) -> np.ndarray:
@@ -327,8 +330,8 @@ def estimate_samples(values: Array, weight: Array | None, info: SampleInfo) -> E
     Raises:
         ValueError: as these two.
     """
-    if info.exact:
-        return exact_estimate(values, weight)
+    if info.exact:  # values may be of one configuration of each orbit
+        return replace(exact_estimate(values, weight), n_samples=info.n_draws)
     if weight is None:
         return estimate(values, info.n_walkers)
     return weighted_estimate(values, weight, info.n_walkers)

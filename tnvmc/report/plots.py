@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tnvmc.report.describe import damage_text
+from tnvmc.report.describe import damage_text, units_of
 from tnvmc.report.figures import COMPARED, HISTORIES, NAMES, draw, style
 from tnvmc.report.figures.evolution import evolution
 from tnvmc.report.figures.history import history_of, overview
@@ -72,6 +72,8 @@ def plot_runs(
     for run in runs:
         if site is not None and run.n_sites is not None and not 0 <= site < run.n_sites:
             raise PictureError(f"--site {site}: {run.path} has the sites 0..{run.n_sites - 1}")
+    if len(units := sorted({*map(units_of, runs)} - {""})) > 1:
+        raise PictureError(f"the runs have energies in units of {' and '.join(units)}; draw apart")
     pictures = draw(runs, names, site, against)
     damage = tuple(f"{run.path}: {damage_text(found)}" for run in runs for found in run.damage)
     if not pictures.figures:

@@ -72,8 +72,7 @@ class Enumerate(Samples):
         )  # fmt: skip
         weight = counts * born_weights(snapshot.amplitude)
         weight = weight / xp.sum(weight)
-        n_samples = int(snapshot.configs.shape[0])
-        info = SampleInfo(1, n_samples, time.perf_counter() - began, exact=True)
+        info = SampleInfo(1, basis.dimension, time.perf_counter() - began, exact=True)
         return replace(snapshot, weight=weight), point, info
 
     def parts(self, problem: Problem, point: Point, at_once: int) -> Sequence[Drawing]:

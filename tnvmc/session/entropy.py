@@ -68,13 +68,15 @@ def renyi2(
 
     Cost: two samples a pair, and for each block the amplitudes of two more configurations.
     """
-    vmc = as_vmc("renyi2", state, operator)
+    vmc, symmetries = as_vmc("renyi2", state, operator)
     lattice = vmc.operator.lattice
     columns = np.asarray(lattice.places) % lattice.n_cols
     masks = [columns < n for n in range(1, lattice.n_cols)]
     masks = masks if sites is None else [_mask(sites, lattice.n_sites)]
-    one = sampled(vmc, n_samples, chi, streams.OVERLAP)
-    other = one if one.info.exact else sampled(vmc, n_samples, chi, streams.OVERLAP + 1)
+    one = sampled(vmc, n_samples, chi, streams.OVERLAP, symmetries)
+    other = one
+    if not one.info.exact:
+        other = sampled(vmc, n_samples, chi, streams.OVERLAP + 1, symmetries)
     found = [_entropy(one, other, mask, vmc.operator.strings) for mask in masks]
     warn_of((told for each in found for told in each.diagnostics), "renyi2")
     return found if sites is None else found[0]

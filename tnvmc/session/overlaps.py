@@ -1,5 +1,6 @@
 """Overlaps and fidelities of two states of one lattice, whatever they are made of."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -86,7 +87,7 @@ def overlap(
     Args:
         a, b: each a `VMC`, whose `measured_theta` counts; what `load_run` gives, or its folder; a
             pair (ansatz, theta); or a vector in the order of `operator.states`, as that of
-            `exact_ground_state`.
+            `exact_ground_state`.  Runs whose file has `measure.symmetrise` count with that sum.
         n_samples: of each state; by default those of its optimisation.
         chi: boundary bond dimension of both; by default as in `VMC.measure`.
         operator: in whose sector pairs and vectors are; by default that of the other state.
@@ -97,17 +98,19 @@ def overlap(
         ValueError: states of different lattices or kinds of sites; no operator.
     """
     given = [_opened(each) for each in (a, b)]
-    for each in given:
+    for each, _ in given:
         if operator is None and hasattr(each, "method"):
             operator = replace(each.operator, magnetisation=each.problem.magnetisation)
-    pair = [as_vmc("overlap", each, operator) for each in given]
+    pair = [as_vmc("overlap", each, operator)[0] for each, _ in given]
     _check_alike(*(each.operator for each in pair))
     sectors = [each.problem.magnetisation for each in pair]
     if None not in sectors and sectors[0] != sectors[1]:
         names = [sector_text(s, particles_of(pair[0].operator, s)) for s in sectors]
         told = Diagnostic("different_sectors", "good", {"one": names[0], "other": names[1]})
         return StateOverlap(0.0, 0.0, 0.0, 0.0, 0.0, (told,))
-    states = (sampled(x, n_samples, chi, streams.OVERLAP + k) for k, x in enumerate(pair))
+    states = (
+        sampled(x, n_samples, chi, streams.OVERLAP + k, given[k][1]) for k, x in enumerate(pair)
+    )
     found = _between(*states)
     warn_of(found.diagnostics, "overlap")
     return found
@@ -127,11 +130,15 @@ def _between(one: SampledState, other: SampledState) -> StateOverlap:
     return StateOverlap(*squared, found.mean, found.along, found.effective, tuple(told))
 
 
-def sampled(vmc: VMC, n_samples: int | None, chi: int | None, stream: int) -> SampledState:
+def sampled(
+    vmc: VMC, n_samples: int | None, chi: int | None, stream: int, symmetries: Sequence[str] = ()
+) -> SampledState:
     """Draw samples of what a VMC would measure, with amplitudes and nothing else."""
     method = controlled(vmc.method, vmc.state)
     point, _ = measured_iterate(method, vmc.state)
-    method = MeasurementPlan(n_samples, chi).applied(method, point, vmc.state.step)
+    method = MeasurementPlan(n_samples, chi, symmetries=symmetries).applied(
+        method, point, vmc.state.step
+    )
     problem, sampler = replace(method.problem, targets={}), everywhere(method.sampler)
     phases.begin("overlaps")
     snapshot, _, info = sampler.draw(problem, point, stream, jacobian=False)
@@ -140,26 +147,31 @@ def sampled(vmc: VMC, n_samples: int | None, chi: int | None, stream: int) -> Sa
     return SampledState(problem.ansatz, point.theta, snapshot, info, sampler.threads, held)
 
 
-def _opened(given: Any) -> Any:
-    """Give the VMC of a run or of the folder of one, and all else as it is."""
+def _opened(given: Any) -> tuple[Any, Sequence[str]]:
+    """Give the VMC of a run or of its folder, and all else as it is; and over what its file sums."""
     if isinstance(given, str | PathLike):
         from tnvmc import load_run  # of a higher level: it makes such states of files
 
         given = load_run(Path(given))
-    return getattr(given, "vmc", given)
+    settings = getattr(given, "settings", None)
+    return getattr(given, "vmc", given), settings.measure.symmetrise if settings else ()
 
 
-def as_vmc(where: str, given: Any, operator: Operator | None) -> VMC:
-    """Give the VMC of a state; a pair and a vector are in the sector of an operator."""
-    if hasattr(given := _opened(given), "method"):
-        return given
+def as_vmc(where: str, given: Any, operator: Operator | None) -> tuple[VMC, Sequence[str]]:
+    """Give the VMC of a state, and the symmetries over which its file sums in measurements.
+
+    A pair and a vector are in the sector of an operator.
+    """
+    given, symmetries = _opened(given)
+    if hasattr(given, "method"):
+        return given, symmetries
     pair = isinstance(given, tuple) and len(given) == 2 and hasattr(given[0], "log_amplitude")
     if not pair and getattr(given, "ndim", None) != 1:
         raise refuse(where, "a state", given, "a VMC, a run, a pair (ansatz, theta) or a vector")
     if operator is None:
         raise ValueError(f"{where}: (ansatz, theta) or a vector has no sector; give operator=")
     if pair:
-        return VMC(operator, given[0], theta=given[1])
+        return VMC(operator, given[0], theta=given[1]), ()
     basis = operator.states(sector_of(operator))
     if len(given) != basis.dimension:
         raise ValueError(
@@ -168,12 +180,14 @@ def as_vmc(where: str, given: Any, operator: Operator | None) -> VMC:
             "the magnetisation of the vector"
         )
     sampler = Enumerate() if basis.dimension <= _ENUMERATED else Sampler()
-    return VMC(operator, VectorState(operator, basis, given), sampler, theta=given)
+    return VMC(operator, VectorState(operator, basis, given), sampler, theta=given), ()
 
 
 def _check_alike(one: Operator, other: Operator) -> None:
     """Refuse states whose configurations are not those of the same sites."""
-    first, second = ((x.lattice.size, x.n_sites, x.local_dim, x.strings) for x in (one, other))
+    first, second = (
+        (x.lattice.size, x.lattice.vacant, x.n_sites, x.local_dim, x.strings) for x in (one, other)
+    )
     if first != second:
         told = (f"{x.lattice.kind} {x.lattice.size}, d = {x.local_dim}" for x in (one, other))
         raise ValueError(f"overlap: states of different sites, {' and '.join(told)}")

@@ -65,7 +65,7 @@ def advance(method: Method, state: State) -> tuple[State, StepRecord]:
         optimizer={**found, "substeps": substeps, "error_bound": distance},
         seconds=took - compiled,
         power=seen.info.power,
-        n_samples=int(seen.local.shape[0]),
+        n_samples=seen.energy.n_samples,
         chi=chi_of(method.problem.ansatz),
         compile_seconds=compiled,
     )

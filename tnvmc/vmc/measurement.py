@@ -173,7 +173,7 @@ def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
         v_score=v_score(energy.mean, energy.variance, operator.n_sites, e_inf),
         n_sites=operator.n_sites,
         n_parameters=method.problem.ansatz.n_params,
-        n_samples=int(seen.snapshot.configs.shape[0]),
+        n_samples=energy.n_samples,
         seconds=perf_counter() - started,
         units=operator.units,
         diagnostics=tuple(diagnostics),

@@ -76,7 +76,7 @@ def advance(base: Method, state: State) -> tuple[State, StepRecord]:
         optimizer=info,
         seconds=took - compiled,
         power=None if seen is None else seen.info.power,
-        n_samples=None if seen is None else int(seen.local.shape[0]),
+        n_samples=None if seen is None else seen.energy.n_samples,
         chi=chi_of(method.problem.ansatz),
         compile_seconds=compiled,
     )
