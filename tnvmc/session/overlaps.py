@@ -148,7 +148,7 @@ def sampled(
 
 
 def _opened(given: Any) -> tuple[Any, Sequence[str]]:
-    """Give the VMC of a run or of its folder, and all else as it is; and over what its file sums."""
+    """Give the VMC of a run or its folder, else what is given; and over what its file sums."""
     if isinstance(given, str | PathLike):
         from tnvmc import load_run  # of a higher level: it makes such states of files
 
