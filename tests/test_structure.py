@@ -180,11 +180,12 @@ def test_files_stay_readable() -> None:
 
 
 @pytest.mark.skipif(not host.available(), reason="NumPy passes through more functions")
-def test_a_step_passes_through_few_files() -> None:
+@pytest.mark.parametrize("sharing", [None, "auto"])
+def test_a_step_passes_through_few_files(sharing: str | None) -> None:
     """Upper limits, to be lowered as the code becomes shorter."""
     hamiltonian = heisenberg(square(4, 4))
     sampler = Sampler(n_samples=64, n_walkers=16, n_burn=1, threads=1)
-    vmc = VMC(hamiltonian, PEPS(hamiltonian.lattice, 3, sharing=None), sampler)
+    vmc = VMC(hamiltonian, PEPS(hamiltonian.lattice, 3, sharing=sharing), sampler)
     vmc.run(1, progress=False)
     found = structure_of(vmc.step)
     seen = len(found.files), len(found.functions), found.depth, len(found.two_way)

@@ -24,7 +24,7 @@ from tnvmc.ansatz.metropolis import (
 )
 from tnvmc.ansatz.protocol import LogAmplitude, Snapshot, SweepInfo, Targets, Walkers, check_start
 from tnvmc.backend.arguments import whole
-from tnvmc.backend.namespace import array_namespace
+from tnvmc.backend.namespace import array_namespace, is_complex
 from tnvmc.jacobian.base import Jacobian
 from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.lattice.lattice import Lattice, Patch
@@ -307,7 +307,7 @@ def _logarithm(new: LogAmplitude, old: LogAmplitude) -> Array:
     dead = (new.phase == 0) | (old.phase == 0)
     nothing = xp.zeros_like(new.log_abs)
     gap = xp.where(dead, nothing, new.log_abs) - xp.where(dead, nothing, old.log_abs)
-    if not xp.isdtype(new.phase.dtype, "complex floating"):
+    if not is_complex(new.phase):
         return gap
     turned = xp.where(dead, xp.ones_like(new.phase), new.phase * xp.conj(old.phase))
     angle = xp.atan2(xp.imag(turned), xp.real(turned))

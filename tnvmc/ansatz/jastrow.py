@@ -9,7 +9,7 @@ import numpy as np
 from tnvmc.ansatz.generic import GenericAnsatz
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.backend.arguments import numeric_type, one_of, set_whole
-from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.backend.namespace import array_namespace, is_complex, to_namespace
 from tnvmc.lattice.lattice import Lattice, require_lattice
 
 Array = Any
@@ -90,7 +90,7 @@ class Jastrow(GenericAnsatz):
         log_psi = xp.sum((z @ coupling) * z, axis=1)
         if n_fields:
             log_psi = log_psi + z @ theta[:n_fields]
-        if not xp.isdtype(log_psi.dtype, "complex floating"):
+        if not is_complex(log_psi):
             return LogAmplitude(xp.ones_like(log_psi), log_psi)
         return LogAmplitude(xp.exp(1j * xp.imag(log_psi)), xp.real(log_psi))
 

@@ -1,4 +1,4 @@
-"""Which array library an array belongs to, and moving arrays between host and device."""
+"""Which array library an array belongs to, what real and complex arrays share, host and device."""
 
 from typing import Any
 
@@ -68,6 +68,37 @@ def to_namespace(array: Array, xp: Any) -> Array:
     if (type(array) is np.ndarray and xp is np) or _namespace_of(array) is xp:
         return array
     return xp.asarray(to_host(array))
+
+
+def double_of(xp: Any, array: Array) -> Any:
+    """Give the type of double precision, real or complex as an array is."""
+    return xp.complex128 if is_complex(array) else xp.float64
+
+
+def is_complex(array: Array) -> bool:
+    """Tell whether an array, or a Jacobian, has complex entries."""
+    return "complex" in str(array.dtype)
+
+
+def conj(array: Array) -> Array:
+    """Give the complex conjugate; the array itself where it is real."""
+    return array_namespace(array).conj(array) if is_complex(array) else array
+
+
+def dagger(matrix: Array) -> Array:
+    """Give the conjugate transpose; a view where the matrix is real."""
+    return array_namespace(matrix).matrix_transpose(conj(matrix))
+
+
+def real_part(array: Array) -> Array:
+    """Give the real part; the array itself where it is real."""
+    return array_namespace(array).real(array) if is_complex(array) else array
+
+
+def imaginary_part(array: Array) -> Array:
+    """Give the imaginary part; zeros where the array is real."""
+    xp = array_namespace(array)
+    return xp.imag(array) if is_complex(array) else xp.zeros_like(array)
 
 
 def read_only(array: Array) -> Array:

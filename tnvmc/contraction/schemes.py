@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from tnvmc.backend.arguments import one_of, set_whole
 from tnvmc.backend.linalg import leading_basis, normalise, orthonormal_basis
-from tnvmc.backend.namespace import array_namespace
+from tnvmc.backend.namespace import array_namespace, conj
 from tnvmc.contraction.compiled import absorb_row, row_for_kernels
 from tnvmc.contraction.row import NORMALISE_EVERY, edge_of, open_column, transfer
 from tnvmc.contraction.tensors import BoundaryMPS, Row, Sketch, TableRow, opened_row
@@ -207,7 +207,7 @@ def _sweep(
         else:
             fits = open_bond <= chi
             q = orthonormal_basis(xp.matrix_transpose(y)) if fits else basis(y, column)
-            carry = xp.matmul(y, xp.conj(q) if xp.isdtype(q.dtype, "complex floating") else q)
+            carry = xp.matmul(y, conj(q))
         tensors.append(xp.reshape(q, (batch, down, kappa, q.shape[-1])))
         if column % NORMALISE_EVERY == NORMALISE_EVERY - 1:
             carry, log = normalise(carry)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.backend.namespace import array_namespace, is_complex, to_namespace
 from tnvmc.contraction.schemes import SRC
 from tnvmc.contraction.tensors import BoundaryMPS, SiteTables, Sketch, TableRow, packed
 
@@ -79,7 +79,7 @@ def random_sketch(verticals: Sequence[int], rank: int, seed: Any, like: Array) -
         min(rank, prod(verticals[:cut]), prod(verticals[cut:])) for cut in range(len(verticals) + 1)
     ]
     shapes = [(1, v, bonds[c + 1], bonds[c]) for c, v in enumerate(verticals)]
-    parts = 2 if xp.isdtype(like.dtype, "complex floating") else 1
+    parts = 2 if is_complex(like) else 1
     drawn = np.split(
         rng.normal(size=parts * sum(map(prod, shapes))),
         np.cumsum([parts * prod(shape) for shape in shapes])[:-1],

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.process import Resident
 from tnvmc.jacobian import exact_sums
 
@@ -70,9 +69,9 @@ class JacobianBase(Jacobian, Resident, ABC):
         """Put Re O above Im O: (M, P) complex -> (2 M, P) real, a copy."""
 
     @classmethod
-    def joined(cls, parts: list[Any]) -> JacobianBase | None:
-        """Put the samples of several one after another, and empty the list; None: as dense ones."""
-        return None
+    def joined(cls, parts: list[Any]) -> JacobianBase:
+        """Put the samples of several of this class one after another, and empty the list."""
+        raise NotImplementedError
 
     @abstractmethod
     def about(self) -> Layout:
@@ -209,42 +208,3 @@ class LocalJacobian(JacobianBase):
 
     def squared_norms(self) -> Array:
         return exact_sums.summed(self.products.squared_norms())
-
-
-def double_of(xp: Any, array: Array) -> Any:
-    """Give the type of double precision, real or complex as an array is."""
-    return xp.complex128 if is_complex(array) else xp.float64
-
-
-def is_complex(array: Array) -> bool:
-    """Tell whether an array, or a Jacobian, has complex entries."""
-    return "complex" in str(array.dtype)
-
-
-def conj(array: Array) -> Array:
-    """Give the complex conjugate; the array itself where it is real."""
-    return array_namespace(array).conj(array) if is_complex(array) else array
-
-
-def dagger(matrix: Array) -> Array:
-    """Give the conjugate transpose; a view where the matrix is real."""
-    return array_namespace(matrix).matrix_transpose(conj(matrix))
-
-
-def real_part(array: Array) -> Array:
-    """Give the real part; the array itself where it is real."""
-    return array_namespace(array).real(array) if is_complex(array) else array
-
-
-def imaginary_part(array: Array) -> Array:
-    """Give the imaginary part; zeros where the array is real."""
-    xp = array_namespace(array)
-    return xp.imag(array) if is_complex(array) else xp.zeros_like(array)
-
-
-def square_sums(matrix: Array) -> Array:
-    """Compute sums of |entries|^2 of each row, in double precision, on any array library."""
-    xp = array_namespace(matrix)
-    if xp is np:
-        return exact_sums.norms(matrix)
-    return xp.sum(xp.abs(matrix) ** 2, axis=1, dtype=xp.float64)

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tnvmc.backend.namespace import array_namespace
-from tnvmc.jacobian.base import JacobianBase, LocalJacobian, conj, dagger
+from tnvmc.backend.namespace import array_namespace, conj, dagger
+from tnvmc.jacobian.base import JacobianBase, LocalJacobian
 from tnvmc.jacobian.distributed import DistributedJacobian
 from tnvmc.jacobian.gram_operator import (
     Call,

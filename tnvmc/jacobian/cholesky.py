@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from tnvmc.backend.namespace import dagger
 from tnvmc.backend.process import ALONE, Ranks, Resident, one_blas_thread, side_by_side
-from tnvmc.jacobian.base import dagger
 from tnvmc.jacobian.tiles import add_square, divide, owner, subtract, terms, tiles_of
 
 

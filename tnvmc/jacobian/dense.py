@@ -15,22 +15,19 @@ from typing import Any
 import numpy as np
 from scipy.linalg import get_blas_funcs
 
-from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
-from tnvmc.backend.process import shares
-from tnvmc.jacobian import exact_sums
-from tnvmc.jacobian.base import (
-    Jacobian,
-    JacobianBase,
-    LocalJacobian,
-    UnitLayout,
-    UnitProducts,
+from tnvmc.backend.namespace import (
+    array_namespace,
     conj,
     dagger,
     double_of,
     imaginary_part,
     real_part,
-    square_sums,
+    to_host,
+    to_namespace,
 )
+from tnvmc.backend.process import shares
+from tnvmc.jacobian import exact_sums
+from tnvmc.jacobian.base import Jacobian, JacobianBase, LocalJacobian, UnitLayout, UnitProducts
 
 Array = Any
 
@@ -78,6 +75,10 @@ class DenseJacobian(LocalJacobian):
 
     def mapped(self, function: Callable[[Array], Array]) -> DenseJacobian:
         return DenseJacobian(function(self.matrix))
+
+    @classmethod
+    def joined(cls, parts: list[Any]) -> DenseJacobian:
+        return parts.pop() if len(parts) == 1 else concatenated_dense(parts)
 
     def stacked_real(self) -> DenseJacobian:
         return concatenated_dense([self.mapped(real_part), self.mapped(imaginary_part)])
@@ -146,7 +147,7 @@ class DenseProducts(UnitProducts):
         return [block @ DenseProducts([block]).adjoint(u)[0] for block in own]
 
     def squared_norms(self) -> list[Array]:
-        return [*map(square_sums, self.units)]
+        return [*map(exact_sums.square_sums, self.units)]
 
     def gram(self, scales: np.ndarray | None = None) -> Array:
         """Compute the sum of B B^dagger over the blocks.  Cost: M^2 w for each."""
@@ -200,11 +201,8 @@ def concatenate(jacobians: list[Any]) -> JacobianBase:
     """
     parts = [as_base(jacobian) for jacobian in jacobians]
     jacobians.clear()
-    if len({type(part) for part in parts}) == 1:
-        found = type(parts[0]).joined(parts)
-        if found is not None:
-            return found
-    return parts.pop() if len(parts) == 1 else concatenated_dense(parts)
+    kinds = {type(part) for part in parts}
+    return kinds.pop().joined(parts) if len(kinds) == 1 else concatenated_dense(parts)
 
 
 def as_base(jacobian: Jacobian) -> JacobianBase:

@@ -18,15 +18,18 @@ from tnvmc.backend.namespace import array_namespace
 from tnvmc.backend.process import ALONE, Ranks
 
 
-def norms(rows: np.ndarray) -> np.ndarray:
-    """Compute squared norms of the rows of a matrix, in double precision.
+def square_sums(rows: Any) -> Any:
+    """Compute sums of |entries|^2 of each row of a matrix of any array library, in double.
 
     The order of additions does not depend on how the matrix lies in memory.
     """
+    xp = array_namespace(rows)
+    if xp is not np:
+        return xp.sum(xp.abs(rows) ** 2, axis=1, dtype=xp.float64)
     rows = np.ascontiguousarray(rows)
     if rows.dtype.kind == "c":
         rows = rows.view(rows.real.dtype)
-    return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    return np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
 
 
 def scales(norms: np.ndarray) -> np.ndarray:

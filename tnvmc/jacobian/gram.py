@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tnvmc.backend import host
+from tnvmc.backend.namespace import dagger
 from tnvmc.backend.process import one_blas_thread, side_by_side
 from tnvmc.jacobian import exact_sums
-from tnvmc.jacobian.base import dagger
 
 TILE = 512
 """Rows of a product: few enough that threads end together, many enough for the rate of BLAS."""
@@ -56,7 +56,9 @@ def gram_of_slices(
     """
     n_samples = len(spins)
     if scales is None:
-        scales = exact_sums.scales(exact_sums.summed([exact_sums.norms(each) for each in slices]))
+        scales = exact_sums.scales(
+            exact_sums.summed([exact_sums.square_sums(each) for each in slices])
+        )
     gram = np.zeros((n_samples, n_samples), dtype=np.result_type(slices[0], np.float64))
     pairs = [range(end - n, end) for n, end in zip(groups, np.cumsum(groups).tolist(), strict=True)]
     widest = max(sum(slices[i].shape[1] for i in pair) for pair in pairs)

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from tnvmc.backend.namespace import dagger
 from tnvmc.backend.process import ALONE, Ranks, one_blas_thread, side_by_side
 from tnvmc.jacobian import exact_sums
-from tnvmc.jacobian.base import UnitProducts, dagger
+from tnvmc.jacobian.base import UnitProducts
 
 Array = Any
 T = TypeVar("T")
@@ -101,7 +102,7 @@ class GramOperator:
 
     def square(self) -> np.ndarray:
         """Compute C^dagger C: (l, l)."""
-        norms = self._collected([exact_sums.norms(block.T) for block in self.blocks.values()])
+        norms = self._collected([exact_sums.square_sums(block.T) for block in self.blocks.values()])
         scales = exact_sums.scales(np.sum(norms, axis=0)) if norms else None
         scales = self.ranks.told(scales)
         total = np.zeros((self.n_columns, self.n_columns), self.dtype)

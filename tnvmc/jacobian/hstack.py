@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise
 from operator import add
 from typing import Any
 
-from tnvmc.backend.namespace import array_namespace
+from tnvmc.backend.namespace import array_namespace, is_complex
 from tnvmc.jacobian.base import JacobianBase, Layout
 from tnvmc.jacobian.dense import concatenate
 
@@ -34,8 +34,7 @@ class HStackJacobian(JacobianBase):
     @property
     def dtype(self) -> Any:
         """Type of the entries; complex where a part is."""
-        dtypes = [part.dtype for part in self.parts]
-        return next((dtype for dtype in dtypes if "complex" in str(dtype)), dtypes[0])
+        return next((part for part in self.parts if is_complex(part)), self.parts[0]).dtype
 
     def apply(self, v: Array) -> Array:
         bounds = pairwise(accumulate((n for _, n in self._shapes), initial=0))

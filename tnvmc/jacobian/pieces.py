@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tnvmc.backend import host
-from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.backend.namespace import array_namespace, conj, dagger, double_of, to_namespace
 from tnvmc.backend.process import one_blas_thread, shares, side_by_side
 from tnvmc.jacobian import exact_sums
-from tnvmc.jacobian.base import UnitProducts, conj, dagger, double_of, square_sums
+from tnvmc.jacobian.base import UnitProducts
 from tnvmc.jacobian.gram import adder, gram_of_slices
 
 Array = Any
@@ -176,7 +176,7 @@ class SliceProducts(UnitProducts):
         return self._each(lambda piece, own: self._term(piece, own, self._block(piece, own, u)))
 
     def squared_norms(self) -> list[Array]:
-        return self._each(lambda piece, own: square_sums(own))
+        return self._each(lambda piece, own: exact_sums.square_sums(own))
 
     def gram(self, scales: np.ndarray | None = None) -> Array:
         """Compute what the pieces add to O O^dagger: (M, M), in double precision.

@@ -13,9 +13,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
+from tnvmc.backend.namespace import (
+    array_namespace,
+    imaginary_part,
+    real_part,
+    to_host,
+    to_namespace,
+)
 from tnvmc.backend.process import give_back_freed_memory
-from tnvmc.jacobian.base import LocalJacobian, UnitLayout, imaginary_part, real_part
+from tnvmc.jacobian.base import LocalJacobian, UnitLayout
 from tnvmc.jacobian.pieces import Pieces, SliceProducts, pieces_of, selected_spins
 
 Array = Any

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tnvmc.jacobian.base import dagger
+from tnvmc.backend.namespace import dagger
 
 _IN_CACHE = 64
 """Rows that are made double at a time, so that they stay in the cache."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
+from tnvmc.backend.namespace import array_namespace, is_complex, to_host, to_namespace
 from tnvmc.jacobian.centered import CenteredJacobian
 from tnvmc.jacobian.covariance import Covariance, of_numbers, plus
 from tnvmc.jacobian.tiles import n_stored, tiles_of
@@ -31,7 +31,7 @@ LEAST_TRACE = 1e-25
 def empty(theta: Array) -> RuleState:
     """State before the first step: a sum of nothing."""
     xp = array_namespace(theta)
-    dtype = xp.complex64 if xp.isdtype(theta.dtype, "complex floating") else xp.float32
+    dtype = xp.complex64 if is_complex(theta) else xp.float32
     n = theta.shape[0]
     return {
         "covariance": xp.zeros(n_stored(n) if xp is np else (n, n), dtype=dtype),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.arguments import positive, set_whole
-from tnvmc.backend.namespace import array_namespace
+from tnvmc.backend.namespace import array_namespace, conj, real_part
 from tnvmc.jacobian.centered import CenteredJacobian, SampleSpace, in_sample_space
 from tnvmc.jacobian.gram_operator import GramOperator
 from tnvmc.optimize.rule import NonFiniteError, SolveInfo
@@ -107,8 +107,7 @@ class ConjugateGradients:
 
 
 def _real_dot(u: Array, v: Array) -> float:
-    xp = array_namespace(u, v)
-    return float(xp.sum(xp.real(xp.conj(u) * v) if "complex" in str(u.dtype) else u * v))
+    return float(array_namespace(u, v).sum(real_part(conj(u) * v)))
 
 
 MOST_COLUMNS = 1536

@@ -102,8 +102,7 @@ def correlation_along(problem: LeastSquares, direction: Array, least: float = 0.
 
     Cost: one product with A.
     """
-    xp = array_namespace(direction)
-    target = problem.target
+    xp, target = array_namespace(direction), problem.target
     if float(xp.sqrt(xp.sum(xp.abs(target) ** 2))) <= least:
         return 0.0
     predicted = problem.matrix.apply(direction)

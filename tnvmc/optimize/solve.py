@@ -13,8 +13,17 @@ import numpy as np
 
 from tnvmc.backend.arguments import real
 from tnvmc.backend.linalg import diagonal
-from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
-from tnvmc.jacobian.base import Jacobian, dagger, double_of, imaginary_part, is_complex, real_part
+from tnvmc.backend.namespace import (
+    array_namespace,
+    dagger,
+    double_of,
+    imaginary_part,
+    is_complex,
+    real_part,
+    to_host,
+    to_namespace,
+)
+from tnvmc.jacobian.base import Jacobian
 from tnvmc.jacobian.centered import CenteredJacobian
 from tnvmc.jacobian.cholesky import lower_factor
 from tnvmc.jacobian.covariance import Covariance

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tnvmc.backend.arguments import positive, real
-from tnvmc.backend.namespace import array_namespace
-from tnvmc.jacobian.base import Jacobian, dagger, is_complex
+from tnvmc.backend.namespace import array_namespace, dagger, is_complex
+from tnvmc.jacobian.base import Jacobian
 from tnvmc.optimize.rule import Info, Rule, RuleState, require_finite
 from tnvmc.optimize.solve import least_squares
 

@@ -13,7 +13,7 @@ import numpy as np
 from tnvmc.ansatz.protocol import Ansatz, chi_of, real_state
 from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.backend.arguments import ArgumentWarning, level_of_caller, positive, real, refuse
-from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.backend.namespace import array_namespace, is_complex, to_namespace
 from tnvmc.backend.process import Ranks, available_cores, using_ranks
 from tnvmc.operators.term import NonHermitian, Operator, require_operator
 from tnvmc.optimize.pace import AUTOMATIC
@@ -130,7 +130,7 @@ def check_state(operator: Operator, ansatz: Ansatz, theta: Array, configs: Array
     if not operator.is_complex:
         return
     phase = ansatz.log_amplitude(theta, configs[:1, :]).phase
-    if not array_namespace(phase).isdtype(phase.dtype, "complex floating"):
+    if not is_complex(phase):
         raise real_state(operator, f"{type(ansatz).__name__}, theta is {theta.dtype}")
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from tnvmc.ansatz.metropolis import amplitude_ratio
 from tnvmc.ansatz.protocol import Ansatz, LogAmplitude, Snapshot
-from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
+from tnvmc.backend.namespace import array_namespace, is_complex, to_host, to_namespace
 from tnvmc.estimate.bridge import Side, bridged
 from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.statistics import Estimate, estimate_samples
@@ -218,7 +218,7 @@ def _penalty(
 def _mean(values: Array, weight: Array | None, info: SampleInfo) -> complex | float:
     """Mean of ratios; a float where they are real."""
     xp = array_namespace(values)
-    if not xp.isdtype(values.dtype, "complex floating"):
+    if not is_complex(values):
         return float(estimate_samples(values, weight, info).mean)
     parts = xp.real(values), xp.imag(values)
     return complex(*(estimate_samples(part, weight, info).mean for part in parts))

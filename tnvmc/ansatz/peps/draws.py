@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend.linalg import normalise, orthonormal_basis
-from tnvmc.backend.namespace import array_namespace, to_host, to_namespace
+from tnvmc.backend.namespace import array_namespace, conj, real_part, to_host, to_namespace
 from tnvmc.contraction.double_layer import double_boundaries, scaled
 from tnvmc.contraction.tensors import BoundaryMPS
 from tnvmc.lattice.embedding import Embedding
@@ -170,7 +170,7 @@ class _DrawnRow:
         found = [env]
         for c in reversed(range(1, len(self.columns))):
             whole = self.columns[c].whole
-            ket, bra = self.top.top_leftward[c], _conjugate(self.top.top_rightward[c])
+            ket, bra = self.top.top_leftward[c], conj(self.top.top_rightward[c])
             batch, left, up, right = ket.shape
             x = xp.matmul(
                 xp.reshape(ket, (batch, left * up, right)), xp.reshape(env, (batch, right, -1))
@@ -202,7 +202,7 @@ class _DrawnRow:
             xp.permute_dims(y, (0, 1, 5, 4, 2, 3)), (batch, n_spins * kappa * down, -1)
         )
         bra = xp.reshape(
-            xp.permute_dims(_conjugate(y), (0, 1, 3, 2, 4, 5)),
+            xp.permute_dims(conj(y), (0, 1, 3, 2, 4, 5)),
             (batch, n_spins, d_right * t_right, down * kappa),
         )
         far = xp.reshape(xp.matmul(column.expansion, right), (batch, t_right * d_right, -1))
@@ -214,7 +214,7 @@ class _DrawnRow:
         value = xp.matmul(
             xp.reshape(seen, (batch, n_spins, -1)), xp.reshape(self.near, (batch, -1, 1))
         )[:, :, 0]
-        return xp.real(value) if xp.isdtype(value.dtype, "complex floating") else value
+        return real_part(value)
 
     def advance(self, spins: Array) -> None:
         """Fix the spins (B,) of the present column and go on to the next."""
@@ -226,11 +226,11 @@ class _DrawnRow:
         q = self._basis(ket, seen, near)
         rank = q.shape[2]
         turned = xp.permute_dims(xp.reshape(q, (batch, kappa, down, rank)), (0, 2, 1, 3))
-        carry = xp.matmul(xp.matrix_transpose(ket), _conjugate(q))
+        carry = xp.matmul(xp.matrix_transpose(ket), conj(q))
         left = xp.matmul(xp.matrix_transpose(q), near)
         left = xp.matmul(
             xp.reshape(left, (batch, -1, down * kappa)),
-            xp.reshape(_conjugate(turned), (batch, down * kappa, rank)),
+            xp.reshape(conj(turned), (batch, down * kappa, rank)),
         )
         self.tensors.append(turned)
         self.carry = normalise(xp.reshape(carry, (batch, -1, d_right, rank)))[0]
@@ -297,8 +297,3 @@ def _log_share(weight: Array, spins: Array) -> Array:
     safe = xp.where(alive, chosen, xp.ones_like(chosen))
     log = xp.log(safe) - xp.log(xp.where(alive, total, xp.ones_like(total)))
     return xp.where(alive, log, xp.full_like(log, -xp.inf))
-
-
-def _conjugate(array: Array) -> Array:
-    xp = array_namespace(array)
-    return xp.conj(array) if xp.isdtype(array.dtype, "complex floating") else array

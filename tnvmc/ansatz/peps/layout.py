@@ -15,7 +15,7 @@ from tnvmc.ansatz.peps.sharing import SharedTensors, Sharing
 from tnvmc.ansatz.peps.starts.tensors import bond_sizes
 from tnvmc.ansatz.quimb import grid_to_quimb
 from tnvmc.backend.arguments import numeric_type, one_of, refuse, whole
-from tnvmc.backend.namespace import array_namespace, to_host
+from tnvmc.backend.namespace import array_namespace, is_complex, to_host
 from tnvmc.contraction.tensors import opened
 from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.jacobian.slices import SliceJacobian
@@ -291,7 +291,7 @@ class TensorLayout:
                     f"PEPS.flatten: the tensor of site {site} has shape {tuple(tensor.shape)}, "
                     f"but D={self.D} holds {shape}; use a larger D"
                 )
-            if self.dtype.kind != "c" and xp.isdtype(tensor.dtype, "complex floating"):
+            if self.dtype.kind != "c" and is_complex(tensor):
                 raise ValueError(
                     f"PEPS.flatten: the tensor of site {site} is {tensor.dtype}, this PEPS is "
                     f"{self.dtype.name}; make it with dtype = 'complex128'"

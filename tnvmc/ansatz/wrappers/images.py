@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.protocol import LogAmplitude, Snapshot, Targets
-from tnvmc.backend.namespace import array_namespace, to_namespace
-from tnvmc.jacobian.base import is_complex
+from tnvmc.backend.namespace import array_namespace, is_complex, to_namespace
 from tnvmc.lattice.lattice import Patch
 from tnvmc.lattice.permutations import Symmetry
 
