@@ -114,6 +114,29 @@ def test_a_coupling_of_a_term() -> None:
 
 
 @pytest.mark.parametrize(
+    ("model", "key", "names"),
+    [
+        ("hubbard", "U", ["n", "Sz", "nupdn", "nn", "SS", "staggered_magnetisation_squared"]),
+        ("tj", "J", ["n", "nn", "Sz", "SzSz"]),
+    ],
+)
+def test_observables_of_fermions_are_those_that_are_measured(
+    model: str, key: str, names: list[str]
+) -> None:
+    data = {
+        "lattice": {"shape": [2, 2]},
+        "hamiltonian": {"model": model},
+        "ansatz": {"D": 2},
+        "sampler": {"particles": [1, 1]},
+        "scan": {"key": f"hamiltonian.{key}", "values": [1.0, 2.0], "observables": names},
+    }
+    assert list(SCAN.expand(data, "study").observables) == names
+    data["scan"]["observables"] = ["Sx"]
+    with pytest.raises(ConfigError):
+        SCAN.expand(data, "study")
+
+
+@pytest.mark.parametrize(
     ("change", "key"),
     [
         ("scan.key=optimizer.steps", "scan.key"),
@@ -178,7 +201,12 @@ def test_values_are_added_and_steps_are_made_measured_again() -> None:
 def test_another_problem_is_no_going_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "study.toml", "--out", "out"]) == 0
     capsys.readouterr()
-    for change in ("hamiltonian.J=2.0", "scan.values=[2.0,1.5,1.0]", "ansatz.D=3"):
+    for change in (
+        "hamiltonian.J=2.0",
+        "scan.values=[2.0,1.5,1.0]",
+        "scan.values=[3.0,1.0]",
+        "ansatz.D=3",
+    ):
         assert main(["run", "--resume", "out", "--set", change]) == 2
         assert capsys.readouterr().err.count("\n") == 1
 

@@ -68,6 +68,12 @@ class ObservableSet:
         """Whether local states are numbers, of excited atoms or bosons, rather than spins."""
         return self.operator.units == "n"
 
+    @property
+    def names(self) -> set[str]:
+        """Names of the means over sites and of the functions of pairs that are measured."""
+        of_spins = {ALL_PAIRS, "staggered_magnetisation_squared"} if "Sz" in self._fields else set()
+        return {*self._fields, *(2 * k for k in self._fields if k in ("Sz", "n")), *of_spins}
+
     def every_sample(self) -> dict[str, Observable]:
         """What each sample is measured for."""
         n = self.operator.n_sites

@@ -9,9 +9,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.observable_set import ObservableSet
 from tnvmc.estimate.statistics import of_many
 from tnvmc.limits import Json
 from tnvmc.operators.order import ORDERS, order_parameter, order_parts
@@ -28,7 +30,7 @@ from tnvmc.trust.gaps import SIGNIFICANT
 from tnvmc.trust.reference import Reference
 
 SIZE = "lattice.shape"
-_OF_ATOMS = ("n", "nn")
+_OF_SITES = ("Sz", "Sx", "n", "nupdn")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +86,10 @@ class ScanKind(base.SeriesKind):
         operator = build_operator(made[0])
         observables = checked_observables(scan.observables, operator, "scan")
         return base.Series(self, data, out, runs, operator, (scan.key, values), observables)
+
+    def _fixed(self, run: Json) -> dict[str, Any]:
+        start = Path(str(run["ansatz"].get("init")))  # all runs may have been moved together
+        return {**super()._fixed(run), "ansatz.init": start.name}
 
     def row(self, series: base.Series, run: Run, reference: Reference) -> ScanRow:
         values = base.row_values(run, ScanRow)
@@ -155,8 +161,8 @@ def checked_observables(names: Sequence[str], operator: Operator, section: str) 
                 order_parts(*about) or order_parameter(*about)
             except ValueError as error:
                 raise ConfigError(conflict(f"{section}.observables", str(error))) from None
-        elif (each in _OF_ATOMS) != (operator.units == "n"):
-            why = f"is not measured of this model, whose units are {operator.units}"
+        elif each not in (measured := ObservableSet(operator).names):
+            why = f"is not measured of this model, as {', '.join(sorted(measured))} are"
             raise ConfigError(conflict(f"{section}.observables", why, each))
     return tuple(dict.fromkeys(names))
 
@@ -164,7 +170,7 @@ def checked_observables(names: Sequence[str], operator: Operator, section: str) 
 def observed_value(held: Json, name: str) -> dict[str, float] | None:
     """Give "mean" and "error" of one observable; None where observables.json does not have it."""
     found = (held.get("operators") or {}).get(name) if name in ORDERS else held.get(name)
-    if name in ("Sz", "Sx", "n"):
+    if name in _OF_SITES:
         found = ((held.get("averages") or {}).get("sites") or {}).get(name)
     elif name in ("SzSz", "SS", "nn") and (
         factor := (held.get("structure_factor") or {}).get(name)
@@ -188,7 +194,7 @@ def _axis(name: str) -> str:
     if name in ORDERS:
         return f"m² of {name}"
     of_pairs = "M², staggered" if name.startswith("staggered") else f"largest S(q) of {name}"
-    return f"mean {name} of a site" if name in ("Sz", "Sx", "n") else of_pairs
+    return f"mean {name} of a site" if name in _OF_SITES else of_pairs
 
 
 def _observable(name: str, row: ScanRow) -> str:

@@ -157,7 +157,7 @@ class OrthogonalSettings(Section):
 
 Shape = Annotated[list[Positive], Field(description="the shape of a lattice")]
 Observed = Literal[
-    "Sz", "Sx", "n", "SzSz", "SS", "nn", "staggered_magnetisation_squared", OrderName
+    "Sz", "Sx", "n", "nupdn", "SzSz", "SS", "nn", "staggered_magnetisation_squared", OrderName
 ]
 
 
