@@ -19,7 +19,7 @@ from tnvmc import (
 )
 from tnvmc.ansatz.initial import WITH_NOISE, initial_parameters, starts_to_try
 from tnvmc.sampling.configurations import in_sector
-from tnvmc.vmc.trial import LEAST_STEPS, STAGE, STEPS
+from tnvmc.vmc.trial import LEAST_STEPS, STAGE, STEPS, _may_win, _Trial
 
 MAGNET = heisenberg(square(2, 3))
 SAMPLER = Sampler(64, 256, threads=1)
@@ -110,6 +110,16 @@ def test_a_start_at_rest_is_passed_by_one_that_falls():
     assert other["energy_per_site"] < first["energy_per_site"]
     assert first["steps"] < other["steps"]
     assert first["steps"] + other["steps"] <= 2 * STEPS
+
+
+def test_a_start_that_lies_higher_is_not_left_for_its_larger_errors():
+    """It fell by 1.6 errors and was left: two flipped spins on kagome ended 1.8 % too high."""
+    theta, state = np.zeros(1), run_of(steps=0)[0].state
+    first = _Trial("first", theta, state, -0.831, 0.004, fall=0.002, in_errors=0.3)
+    higher = _Trial("higher", theta, state, -0.463, 0.022, fall=0.074, in_errors=1.6)
+    at_rest = _Trial("at rest", theta, state, -0.463, 0.022, fall=0.02, in_errors=0.5)
+    every = [first, higher, at_rest]
+    assert [_may_win(each, every) for each in every] == [False, True, False]
 
 
 def test_samples_that_cannot_be_fewer_make_fewer_steps():

@@ -172,9 +172,7 @@ def observed_value(held: Json, name: str) -> dict[str, float] | None:
     found = (held.get("operators") or {}).get(name) if name in ORDERS else held.get(name)
     if name in _OF_SITES:
         found = ((held.get("averages") or {}).get("sites") or {}).get(name)
-    elif name in ("SzSz", "SS", "nn") and (
-        factor := (held.get("structure_factor") or {}).get(name)
-    ):
+    elif factor := (held.get("structure_factor") or {}).get(name):
         means = [-math.inf if mean is None else mean for mean in factor["mean"]]
         largest = means.index(max(means))
         found = {key: factor[key][largest] for key in ("mean", "error")}

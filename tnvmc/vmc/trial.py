@@ -24,9 +24,10 @@ LEAST_STEPS = 40
 SHARE = 4
 """The samples of these steps are the part 1 / SHARE of those of a step, whole draws."""
 
-SIGNIFICANT, FALLS = 3.0, 2.0
+SIGNIFICANT, FALLS = 3.0, (2.0, 1.0)
 """Errors by which another start must be lower than the first one to be taken; by which an energy
-falls from one stage to the next where it is not at rest."""
+falls from one stage to the next where it is not at rest: that of the lowest start, and of one that
+lies higher, whose errors are larger."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class _Trial:
     error: float = 0.0
     variance: float | None = None
     fall: float = math.inf  #: from the stage before
-    falls: bool = True  #: whether the energy is not at rest, as far as is known
+    in_errors: float = math.inf  #: the same
 
 
 def best_start(
@@ -91,13 +92,13 @@ def best_start(
 
 def _may_win(trial: _Trial, ended: Iterable[_Trial]) -> bool:
     """Whether a start is worth more steps."""
-    ahead = (each for each in ended if _distance(trial, each) > SIGNIFICANT)
-    return trial.falls and not any(trial.fall < each.fall for each in ahead)
+    ahead = [each for each in ended if _distance(trial, each) > SIGNIFICANT]
+    return trial.in_errors > FALLS[bool(ahead)] and all(trial.fall >= each.fall for each in ahead)
 
 
 def _best(ended: Sequence[_Trial]) -> _Trial:
     first, lowest = ended[0], min(ended, key=lambda each: each.energy)
-    passed = not first.falls and lowest.state.step > first.state.step
+    passed = first.in_errors <= FALLS[0] and lowest.state.step > first.state.step
     return lowest if passed or _distance(first, lowest) > SIGNIFICANT else first
 
 
@@ -131,15 +132,16 @@ def _advanced(method: Method, trial: _Trial, n_steps: int) -> _Trial:
             error, spread = record.energy_error, math.sqrt(record.variance)
             seen.append((record.energy, error if math.isfinite(error) else spread))
     except (OptimisationFailed, ValueError):  # or psi vanishes
-        return replace(trial, energy=math.inf, falls=False)
+        return replace(trial, energy=math.inf, in_errors=0.0)
     energy, error = _mean(seen)
     fall = trial.energy - energy  # infinite after the first stage
-    falls = fall > FALLS * math.hypot(trial.error, error)
-    if not falls:
+    both = math.hypot(trial.error, error)
+    in_errors = fall / both if both else math.inf if fall > 0 else 0.0
+    if in_errors <= FALLS[0]:
         energy, error = _mean([(trial.energy, trial.error), (energy, error)])
     return replace(
         trial, state=state, energy=energy, error=error, variance=record.variance,
-        fall=fall, falls=falls,
+        fall=fall, in_errors=in_errors,
     )  # fmt: skip
 
 
