@@ -3,11 +3,13 @@
     python benchmarks/fermions_netket.py [SYSTEM ...] [--seconds S] [--json FILE]
 
 Systems of `benchmarks/fermions.py` that NetKet has, t-V and Hubbard: open lattices, t = 1, totals,
-one thread, seed 0.  Steps of stochastic reconfiguration of 1024 samples for `--seconds` of CPU after
-the first ones, which compile; then 16,384 samples.  Rates are the larger of 0.03 and 0.1 at which
-no number becomes NaN (with a Jastrow factor two of three systems do at 0.1).  "jastrow" is a real determinant of each species
-times exp(n J n), "backflow" one whose orbitals a network of one hidden layer of 4 units a mode
-turns (Luo and Clark, PRL 122, 226401 (2019)).  Needs the extra `[test]`.
+one thread, seed 0.  Steps of stochastic reconfiguration of 1024 samples for `--seconds` of CPU
+after the first ones, which compile; then 16,384 samples.  Figures of docs/fermions.md: 81, 318 and
+480 seconds, about those of the PEPS.  "jastrow" is a real determinant of each species times
+exp(n J n), at a rate of 0.03, as two of the three systems become NaN at 0.1; "backflow" one whose
+orbitals a network of one hidden layer of 4 units a mode turns (Luo and Clark, PRL 122, 226401
+(2019)), at a rate of 0.1.
+Needs the extra `[test]`.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class JacobianBase(Jacobian, Resident, ABC):
 
     @classmethod
     def joined(cls, parts: list[Any]) -> JacobianBase:
-        """Put the samples of several of this class one after another, and empty the list."""
+        """Put the samples of several of this class together; the list may be emptied."""
         raise NotImplementedError
 
     @abstractmethod
