@@ -23,7 +23,6 @@ from tnvmc import (
     DirectSampler,
     Enumerate,
     Exact,
-    GradientDescent,
     History,
     Jastrow,
     NonHermitian,
@@ -135,7 +134,6 @@ NUMBERS: list[tuple[Callable[..., Any], str, tuple[float, ...], bool]] = [
     (partial(VMC, MODEL, STATE, FEW, theta=RUN.theta), "learning_rate", (-0.1,), True),
     (SR, "diag_shift", (-0.1,), False),
     (SR, "momentum", (-0.1, 1.0), False),
-    *((rule, "clip", (0.0, -1.0), True) for rule in (SR, GradientDescent, Adam)),
     *((Adam, name, (-0.1, 1.0), False) for name in ("beta1", "beta2")),
     (Adam, "epsilon", (0.0, -1.0), False),
     (Eigen, "cutoff", (-0.1, 1.0), False),
@@ -269,7 +267,7 @@ def test_scalars_of_numpy_are_numbers() -> None:
     assert type(PEPS(LATTICE, two).D) is int and PEPS(LATTICE, two).scheme == SRC(4)
     assert PeriodicMPS(CHAIN, two) == PeriodicMPS(CHAIN, 2)
     assert SRC(np.int16(4)) == SRC(4) and ZipUp(two) == ZipUp(2)
-    assert SR(diag_shift=half, momentum=half, clip=np.float32(6)).diag_shift == 0.5
+    assert SR(diag_shift=half, momentum=half).diag_shift == 0.5
     assert Cosine(half, np.float64(0), two)(0) == 0.5
     assert (
         chain(np.int64(4)) == CHAIN and from_bonds(np.int64(4), [(np.int64(0), two)]).n_sites == 4

@@ -90,7 +90,7 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
      ("double layer: nothing without sampling; too rough to tell whether the sampled energy agrees, "
      "raise --double-chi")),
     ("double_layer_left_out", {"reason": "state", "state": "rbm"},
-     LEFT + "a rbm is no PEPS whose layers could be contracted"),
+     LEFT + "the layers of a rbm are not contracted"),
     ("double_layer_left_out", {"reason": "sectors", "n_sectors": 2},
      LEFT + "the samples lie in 2 sectors of 2 Sz"),
     ("double_layer_left_out", {"reason": "terms", "n_unfit": 3, "n_terms": 9},

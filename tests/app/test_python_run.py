@@ -303,7 +303,6 @@ OWN: dict[str, tuple[Callable[[], VMC], list[str]]] = {
     "scheme": (lambda: VMC(H, PEPS(H.lattice, 2, scheme=SRC(4, seed=2)), FEW), ["ansatz"]),
     "solver": (lambda: VMC(H, PEPS(H.lattice, 2), FEW, SR(solver=Eigen())), ["optimizer"]),
     "function": (lambda: made(learning_rate=lambda step: 0.1), ["learning_rate"]),
-    "clip": (lambda: VMC(H, PEPS(H.lattice, 2), FEW, SR(clip=5.0)), ["optimizer"]),
     "shorter": (lambda: made(learning_rate=Cosine(0.1, 0.01, 4)), ["learning_rate"]),
     "walkers": (lambda: made(configs=made().state.here.configs), ["configs"]),
     "moves": (lambda: made(moves=["exchanges"]), ["moves"]),

@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 
 from tests.exact_peps import exact_energy
 from tests.oracles import all_configs, dense_hamiltonian, dense_state
-from tnvmc.contraction.double_expectation import EmptySector, boundary_expectation, estimated_cost
+from tnvmc.contraction.double_expectation import (
+    EmptySector,
+    boundary_expectation,
+    boundary_overlap,
+    estimated_cost,
+)
 from tnvmc.contraction.double_terms import TermsDoNotFit
 from tnvmc.lattice.grids import chain, square
 from tnvmc.operators.models import heisenberg, j1j2, rydberg, tfim, xxz
@@ -44,6 +49,29 @@ def dense_energy(tensors, operator, magnetisation=None):
         psi = np.where(n * (d - 1) - 2 * configs.sum(axis=1, dtype=int) == magnetisation, psi, 0)
     norm = np.vdot(psi, psi).real
     return np.vdot(psi, dense_hamiltonian(operator) @ psi).real / norm, norm / whole
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize(("shape", "d", "total"), [
+    ((3, 3), 2, None), ((3, 3), 2, 5), ((2, 4), 2, 1), ((2, 3), 3, 4), ((1, 5), 3, None),
+])  # fmt: skip
+def test_overlaps_are_those_of_dense_states(shape, d, total, dtype):
+    bra, ket = state(shape, dtype, 2, d, seed=1), state(shape, dtype, 3, d, seed=2)
+    configs = all_configs(len(bra), d)
+    inside = np.ones(len(configs), bool) if total is None else configs.sum(axis=1) == total
+    a, b = (dense_state(x, shape, configs) * inside for x in (bra, ket))
+    exact = np.vdot(a, b) / (np.linalg.norm(a) * np.linalg.norm(b))
+    found, uncut = boundary_overlap(bra, ket, shape, UNCUT, total)
+    assert uncut and found == pytest.approx(exact, abs=ROUNDING)
+    cut = boundary_overlap(bra, ket, (3, 3), 4, total) if shape == (3, 3) else (exact, False)
+    assert not cut[1] and abs(cut[0] - exact) < 0.05
+
+
+def test_states_without_a_common_configuration_have_no_overlap():
+    up, down = ([np.array(x).reshape(2, 1, 1, 1, 1)] * 4 for x in ([1.0, 0.0], [0.0, 1.0]))
+    assert boundary_overlap(up, down, (2, 2), 2) == (0, True)
+    with pytest.raises(EmptySector):
+        boundary_overlap(up, down, (2, 2), 2, 2)
 
 
 def random_operator(shape, patches, d=2, seed=3):

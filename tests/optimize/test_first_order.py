@@ -14,7 +14,6 @@ from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.jacobian.slices import SliceJacobian
 from tnvmc.optimize.first_order import Adam, GradientDescent
 from tnvmc.optimize.rule import NonFiniteError
-from tnvmc.optimize.solve import clip_outliers, least_squares
 
 KINDS = [("real", "real"), ("real", "complex"), ("complex", "complex"), ("complex", "real")]
 RULES = [GradientDescent(), Adam()]
@@ -143,48 +142,6 @@ def test_non_finite_never_becomes_a_direction(rule: Any) -> None:
 def test_adam_settings() -> None:
     with pytest.raises(ValueError, match="beta1 = 1.0"):
         Adam(beta1=1.0)
-
-
-@pytest.mark.parametrize("complex_", [False, True])
-def test_clipping_pulls_in_outliers_only(complex_: bool) -> None:
-    rng = np.random.default_rng(0)
-    energy = random_numbers(rng, 1001, complex_)
-    energy[:3] = [1e6, -1e5, 50]
-    weight = np.full(1001, 1 / 1001)
-    clipped, share = clip_outliers(energy, weight, 6.0)
-    centre = np.median(energy.real) + (1j * np.median(energy.imag) if complex_ else 0)
-    distance = np.abs(energy - centre)
-    limit = 6.0 * np.median(distance)
-    np.testing.assert_array_equal(clipped[3:], energy[3:])
-    np.testing.assert_allclose(np.abs(clipped[:3] - centre), limit)
-    np.testing.assert_allclose(
-        (clipped - centre)[:3] / limit, (energy - centre)[:3] / distance[:3], atol=1e-12
-    )
-    assert share == pytest.approx(3 / 1001)
-    unchanged, none = clip_outliers(energy, weight, 1e9)
-    np.testing.assert_array_equal(unchanged, energy)
-    assert none == 0.0
-
-
-def test_clipping_weighs_and_spares_eigenstates() -> None:
-    energy, weight = np.array([0.0, 1.0, 2.0, 100.0]), np.array([0.0, 0.2, 0.6, 0.2])
-    np.testing.assert_array_equal(clip_outliers(energy, weight, 2.0)[0], energy)
-    weight = np.array([0.3, 0.3, 0.3, 0.1])  # median 1, deviations 1, 0, 1, 99: median 1
-    np.testing.assert_array_equal(clip_outliers(energy, weight, 2.0)[0], [0, 1, 2, 3])
-
-
-def test_clipping_tames_the_force_and_keeps_it_centred() -> None:
-    problem = random_problem(200, (3, 2))
-    energy = problem.energy.copy()
-    energy[0] = 1e8
-    arguments = problem.theta, problem.jacobian
-    wild = least_squares(*arguments, energy)
-    tame = least_squares(*arguments, energy, clip=6.0)
-    clean = least_squares(*arguments, problem.energy)
-    assert np.linalg.norm(wild.force()) > 1e5
-    assert np.linalg.norm(tame.force() - clean.force()) < 0.5
-    assert tame.clipped == pytest.approx(1 / 200)
-    assert abs(tame.target.sum()) < 1e-10
 
 
 def test_weights_need_not_be_normalised() -> None:

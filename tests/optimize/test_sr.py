@@ -254,7 +254,7 @@ def test_strict_namespace(theta: str, psi: str, space: Any) -> None:
     jacobian = SliceJacobian(
         [strict.asarray(x) for x in problem.jacobian.slices], strict.asarray(problem.jacobian.spins)
     )
-    rule = SR(momentum=0.5, clip=3.0, space=space)
+    rule = SR(momentum=0.5, space=space)
     arguments = [strict.asarray(x) for x in (problem.theta, problem.energy, problem.weight)]
     moved = rule.direction(
         arguments[0], jacobian, arguments[1], arguments[2], rule.init(arguments[0])

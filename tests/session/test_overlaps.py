@@ -25,6 +25,7 @@ from tnvmc import (
 )
 from tnvmc.app.cli import main
 from tnvmc.operators.symmetry import symmetry_group
+from tnvmc.trust.double_layer import LeftOut
 
 FOUR_SIGMA = 4.0  # by chance once in 16 000
 ROUNDING = 1e-9
@@ -112,6 +113,46 @@ def test_sectors_are_orthogonal_and_what_is_outside_does_not_count() -> None:
     assert tnvmc.overlap(singlet, free).fidelity == pytest.approx(weight[inside].sum())
 
 
+@pytest.mark.parametrize("magnetisation", [0, 2, None])
+def test_two_peps_by_their_double_layer(magnetisation: int | None) -> None:
+    operator = tfim(square(2, 3), h=1.0) if magnetisation is None else H
+    pair = [
+        VMC(
+            operator, ansatz, Enumerate(magnetisation, threads=1),
+            theta=random_theta(ansatz, 4), magnetisation=magnetisation,
+        )
+        for ansatz in (PEPS(H.lattice, 2, sharing=None), PEPS(H.lattice, 3, sharing=None))
+    ]  # fmt: skip
+    exact = tnvmc.overlap(*pair)
+    found = tnvmc.overlap(*pair, double_layer=True)
+    assert found.overlap == pytest.approx(exact.overlap, abs=ROUNDING)
+    assert found.fidelity == pytest.approx(exact.fidelity, abs=ROUNDING)
+    assert found.error == found.overlap_error == 0
+    cut = tnvmc.overlap(*pair, chi=4, double_layer=True)
+    assert 0 < abs(cut.fidelity - exact.fidelity) < cut.error < 0.1
+
+
+def test_vacant_places_have_a_double_layer() -> None:
+    operator = heisenberg(square(3, 3, vacant=[4]))
+    ansatz = PEPS(operator.lattice, 2, sharing=None)
+    pair = [
+        VMC(operator, ansatz, Enumerate(threads=1), theta=random_theta(ansatz, seed))
+        for seed in (1, 2)
+    ]
+    found = tnvmc.overlap(*pair, double_layer=True)
+    assert found.overlap == pytest.approx(tnvmc.overlap(*pair).overlap, abs=ROUNDING)
+
+
+def test_only_two_peps_have_one_double_layer() -> None:
+    spins, network = made("PEPS", 1, PLENTY), made("symmetrised", 1, PLENTY)
+    fermions = VMC(FERMIONS, PEPS(FERMIONS.lattice, 2), PLENTY)
+    for one in (network, fermions):
+        with pytest.raises(LeftOut):
+            tnvmc.overlap(one, one, double_layer=True)
+    with pytest.raises(ValueError, match="n_samples"):
+        tnvmc.overlap(spins, spins, n_samples=64, double_layer=True)
+
+
 def test_what_has_no_overlap_is_refused() -> None:
     vmc = made("PEPS", 1, PLENTY)
     other = heisenberg(square(3, 2))
@@ -177,6 +218,9 @@ def test_the_commands_print_overlaps_and_entropies(
     assert f"{folders[0]} {folders[1]}: fidelity" in shown
     found = tnvmc.overlap(*folders, n_samples=128)
     assert found._line() in shown
+    assert main(["overlap", *folders, "--double-layer"]) == 0
+    assert "fidelity" in capsys.readouterr().out
+    assert main(["overlap", *folders, "--double-layer", "--n-samples", "4"]) == 2
     picture = tmp_path / "entropy.png"
     assert main(["entropy", folders[0], "--picture", str(picture)]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 3 and picture.stat().st_size > 1000

@@ -15,7 +15,7 @@ from tnvmc.contraction.double_expectation import DoubleLayerValue, boundary_expe
 from tnvmc.contraction.schemes import SRC
 from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.lattice import square
-from tnvmc.operators.models import heisenberg, tfim
+from tnvmc.operators.models import heisenberg, tfim, tv
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.enumerate import Enumerate
@@ -27,6 +27,7 @@ from tnvmc.trust.finished_run import APART, agreement
 from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
 
 ROUNDING = 1e-9
+FEW = Sampler(4, 4, threads=1)
 
 
 def study(operator: Operator, sampler: Any = None, **rest: Any) -> VMC:
@@ -102,10 +103,12 @@ def reason(seen: Measured) -> Any:
 
 def test_what_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     operator = heisenberg(square(3, 3))
-    seen = measured(study(operator, Sampler(4, 4, threads=1), magnetisation=1))
+    seen = measured(study(operator, FEW, magnetisation=1))
     assert scan_double_layer(seen, False) is None
     network = replace(seen.problem, ansatz=PeriodicMPS(operator.lattice, D=2))
     assert reason(replace(seen, problem=network)) == {"reason": "state", "state": "PeriodicMPS"}
+    fermions = measured(VMC(tv(square(2, 3), particles=3), PEPS(square(2, 3), 2), FEW))
+    assert reason(fermions) == {"reason": "state", "state": "PEPS of fermions"}
     rng = np.random.default_rng(0)
     matrix = rng.normal(size=(8, 8))
     wide = Operator.from_terms(operator.lattice, [((0, 4, 8), matrix + matrix.T)])

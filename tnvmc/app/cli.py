@@ -169,6 +169,7 @@ _AMPLITUDES = (
     FOLDER,
     option("others", metavar="RUNDIR", nargs="+", help="more runs, on the same lattice"),
     *_AMPLITUDES,
+    option("--double-layer", action="store_true", help="without samples, of two PEPS"),
 )
 def _overlap(options: argparse.Namespace) -> None:
     from itertools import pairwise
@@ -177,7 +178,8 @@ def _overlap(options: argparse.Namespace) -> None:
     from tnvmc.shown import sentence
 
     for one, other in pairwise([options.folder, *options.others]):
-        found = overlap(one, other, options.n_samples, options.chi)
+        layers = options.double_layer
+        found = overlap(one, other, options.n_samples, options.chi, double_layer=layers)
         print(f"{one} {other}: {found._line()}", flush=True)
         for told in (each for each in found.diagnostics if each.status == "good"):
             print(f"  {sentence(told)}")

@@ -1,6 +1,6 @@
 """The double layer of a PEPS as one layer with fused legs, and its closures.
 
-Ket and bra legs of a site are one leg of size D^2, the ket's first, so that the rows, boundaries
+Ket and bra legs of a site are one leg, the ket's first, so that the rows, boundaries
 and strips of `row.py` and `schemes.py` serve it.  The batch axis holds rotations of the ket
 about z: element b is <psi| ... R_b |psi> with R_b = prod_j factors[b, s_j].  One pass over a strip
 gives the norm and the sum of all its terms.
@@ -29,17 +29,22 @@ class DoubleNetwork:
     """<psi| R_b |psi> for a grid of tensors (d, up, left, down, right) and B rotations.
 
     Tensors are scaled to largest entry 1: all values are those of the scaled state.  A rotation
-    multiplies the local states of the ket with `factors` (B, d).
+    multiplies the local states of the ket with `factors` (B, d).  `bra` is another state's grid.
     """
 
-    def __init__(self, grid: Grid, factors: Array, chi: int, seed: int = 0) -> None:
-        self.grid = [[scaled(tensor)[0] for tensor in row] for row in grid]
+    def __init__(
+        self, grid: Grid, factors: Array, chi: int, seed: int = 0, bra: Grid | None = None
+    ) -> None:
+        self.grid, self.bra = (
+            [[scaled(tensor)[0] for tensor in row] for row in each] for each in (grid, bra or grid)
+        )
         self.factors, self.chi, self.seed = factors, chi, seed
         self.n_rows, self.n_cols = len(grid), len(grid[0])
 
     def repeated(self, n: int) -> "DoubleNetwork":
         """The same with the rotations n times over, in the order (copy, rotation)."""
-        return DoubleNetwork(self.grid, np.tile(self.factors, (n, 1)), self.chi, self.seed)
+        factors = np.tile(self.factors, (n, 1))
+        return DoubleNetwork(self.grid, factors, self.chi, self.seed, self.bra)
 
     def site(self, place: tuple[int, int], layout: tuple[str, str], unit: Unit | None) -> Array:
         """Give a site with |t><s| between bra and ket, or with the local states summed over.
@@ -48,17 +53,18 @@ class DoubleNetwork:
         "right" or "left"; `unit` is (t, s), or None.  Gives (B, out, vertical out, vertical in,
         in), each leg ket and bra.
         """
-        tensor = self.grid[place[0]][place[1]]
-        d, legs, batch = len(tensor), tensor.shape[1:], len(self.factors)
-        bras = tensor.conj().reshape(d, -1)
+        tensor, bra = (grid[place[0]][place[1]] for grid in (self.grid, self.bra))
+        d, batch = len(tensor), len(self.factors)
+        bras = bra.conj().reshape(d, -1)
         if unit is None:
             kets = self.factors[:, :, None] * tensor.reshape(1, d, -1)
             both = np.matmul(kets.swapaxes(1, 2), bras)
         else:
             kets = self.factors[:, unit[1], None] * tensor[unit[1]].reshape(1, -1)
             both = kets[:, :, None] * bras[unit[0]]
-        both = both.reshape(batch, *legs, *legs).transpose(0, 1, 5, 2, 6, 3, 7, 4, 8)
-        both = both.reshape(batch, *(leg * leg for leg in legs))
+        legs = tensor.shape[1:], bra.shape[1:]
+        both = both.reshape(batch, *legs[0], *legs[1]).transpose(0, 1, 5, 2, 6, 3, 7, 4, 8)
+        both = both.reshape(batch, *(ket * other for ket, other in zip(*legs, strict=True)))
         return np.ascontiguousarray(both.transpose(LAYOUTS[layout]))
 
     def column(self, first: int, c: int, going: str, units: Column) -> list[Array]:

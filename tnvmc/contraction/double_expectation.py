@@ -113,6 +113,45 @@ def boundary_expectation(
     )
 
 
+def boundary_overlap(
+    bra: Sequence[Array], ket: Sequence[Array], shape: tuple[int, int], chi: int,
+    total: int | None = None,
+) -> tuple[complex, bool]:  # fmt: skip
+    """Give <a|P|b> / sqrt(<a|P|a> <b|P|b>) of two PEPS without samples, and whether it is exact.
+
+    P projects on the sector whose local states sum to `total`; None: all of both states is meant.
+    Exact is it where no bond exceeds chi.  Cost: three norms by boundaries, each for one angle, or
+    for the N (d - 1) + 1 of a sector (half of them for real states).
+
+    Raises:
+        EmptySector: one of them has no component in the sector, or chi is too small to see it.
+        ValueError: the number of tensors does not fit the shape.
+    """
+    grids = grid_of(bra, shape), grid_of(ket, shape)
+    n_sites, d = sum(map(len, grids[0])), len(grids[0][0][0])
+    factors, n_angles, complex_ = np.ones((1, d)), 1, np.result_type(*bra, *ket).kind == "c"
+    if total is not None:
+        steps, n_angles = np.arange(d) - total / n_sites, n_sites * (d - 1) + 1
+        tilted = np.exp(np.multiply.outer(_TILTS, steps))
+        tilt = _lowest(_TILTS, sum(_norms(grid, tilted, chi)[1] for grid in grids))
+        angles = _angles(n_angles, whole=complex_)
+        factors = np.exp(np.multiply.outer(tilt + 1j * angles, steps))
+    sums, logs = [], []
+    for one, other in (grids[::-1], grids[:1] * 2, grids[1:] * 2):
+        phases, each = _norms(one, factors, chi, other)
+        logs.append(np.nan_to_num(each.max(), neginf=0.0))
+        found = phases * np.exp(each - logs[-1])
+        found = np.concatenate([found, found[1 : n_angles - len(found) + 1][::-1].conj()])
+        shares = np.fft.fft(found) / n_angles
+        if one is other and not shares[0].real > max(_EMPTY, -_CLEAR * shares.real.min()):
+            raise EmptySector(f"double layer: no <psi|psi> in the sector, or chi = {chi} is small")
+        sums.append(shares[0])
+    size = math.exp(logs[0] - (logs[1] + logs[2]) / 2) / math.sqrt(sums[1].real * sums[2].real)
+    value = complex(sums[0] * size) if complex_ else complex(sums[0].real * size)
+    largest = max(map(_bond_dimension, grids)) ** (2 * min(shape[0] - 1, shape[1] // 2))
+    return value, chi >= largest
+
+
 @dataclass(frozen=True)
 class _Rotations:
     """What ket is contracted with: a sum over rotations, or psi itself."""
@@ -168,9 +207,9 @@ def _rotations(grid: Grid, n: int, chi: int) -> _Rotations:
     return _Rotations(chosen, multiplicity, float(logs[_TILTS == 0][0]))
 
 
-def _angles(n: int) -> Array:
-    """Angles 2 pi m / n from 0 to pi."""
-    return 2 * math.pi * np.arange(n // 2 + 1) / n
+def _angles(n: int, whole: bool = False) -> Array:
+    """Angles 2 pi m / n from 0 to pi, or all n of them."""
+    return 2 * math.pi * np.arange(n if whole else n // 2 + 1) / n
 
 
 def _enough(share: Array, n: int) -> int:
@@ -187,11 +226,11 @@ def _enough(share: Array, n: int) -> int:
     return len(share)
 
 
-def _norms(grid: Grid, factors: Array, chi: int) -> tuple[Array, Array]:
-    """Phases and logarithms of <R> (B,), closed at the first row."""
+def _norms(grid: Grid, factors: Array, chi: int, bra: Grid | None = None) -> tuple[Array, Array]:
+    """Phases and logarithms of <R> (B,), or <bra| R |psi>, closed at the first row."""
     found = []
     for some in _chunks(len(factors), grid, chi):
-        network = DoubleNetwork(grid, factors[some], chi)
+        network = DoubleNetwork(grid, factors[some], chi, bra=bra)
         closed = close_strip(network, StripTerms(0, 1), (None, network.boundaries("up")[0]))
         found.append(split_scale(closed.norm, np.full(len(closed.norm), closed.log_scale)))
     phases, logs = zip(*found, strict=True)

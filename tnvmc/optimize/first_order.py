@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.backend.arguments import optional_positive, real
+from tnvmc.backend.arguments import real
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.jacobian.base import Jacobian
 from tnvmc.optimize.rule import Info, Rule, RuleState, require_finite
@@ -18,12 +18,6 @@ Array = Any
 @dataclass(frozen=True, kw_only=True)
 class FirstOrder(Rule):
     """A rule whose direction follows from the force F = O^dagger W (E - <E>) and its state."""
-
-    clip: float | None = None
-    """Clip local energies; see `tnvmc.optimize.solve.clip_outliers`."""
-
-    def __post_init__(self) -> None:
-        optional_positive(type(self).__name__, "clip", self.clip)
 
     def init(self, theta: Array) -> RuleState:
         """Nothing is carried."""
@@ -43,13 +37,13 @@ class FirstOrder(Rule):
     ) -> tuple[Array, RuleState, Info]:
         """Direction (P,) of the type of theta; see `Rule.direction`.  Reports `force_norm`."""
         xp = array_namespace(theta)
-        problem = least_squares(theta, jacobian, local_energy, weight, self.clip)
+        problem = least_squares(theta, jacobian, local_energy, weight)
         with np.errstate(over="ignore", invalid="ignore"):
             force = xp.astype(problem.force(), theta.dtype)
         require_finite("force", force, "log-derivatives or local energies are too large")
         found, after = self.of_force(force, state)
         norm = float(xp.sqrt(xp.sum(xp.abs(force) ** 2)))
-        return found, after, {"force_norm": norm, "clipped": problem.clipped}
+        return found, after, {"force_norm": norm}
 
 
 class GradientDescent(FirstOrder):
@@ -72,7 +66,6 @@ class Adam(FirstOrder):
     epsilon: float = 1e-8
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         for name in ("beta1", "beta2", "epsilon"):
             real("Adam", name, getattr(self, name))
         if not (0 <= self.beta1 < 1 and 0 <= self.beta2 < 1 and self.epsilon > 0):

@@ -20,8 +20,6 @@ from tnvmc.backend.namespace import (
     imaginary_part,
     is_complex,
     real_part,
-    to_host,
-    to_namespace,
 )
 from tnvmc.jacobian.base import Jacobian
 from tnvmc.jacobian.centered import CenteredJacobian
@@ -40,7 +38,6 @@ class LeastSquares:
 
     matrix: CenteredJacobian  #: A: (rows, P)
     target: Array  #: e: (rows,)
-    clipped: float  #: weight of the samples whose local energy was clipped
 
     def force(self) -> Array:
         """F = A^dagger e = O^dagger W (E - <E>): (P,); the real part for real theta."""
@@ -48,18 +45,12 @@ class LeastSquares:
 
 
 def least_squares(
-    theta: Array,
-    jacobian: Jacobian,
-    local_energy: Array,
-    weight: Array | None = None,
-    clip: float | None = None,
+    theta: Array, jacobian: Jacobian, local_energy: Array, weight: Array | None = None
 ) -> LeastSquares:
     """Set up A d = e; see `Rule.direction` for the arguments.
 
-    With `clip` the local energies of the gradient (never a reported energy) are pulled in by
-    `clip_outliers`.  For real theta everything is real: a complex Jacobian becomes its real
-    part above its imaginary part, so that A^dagger A and A^dagger e are the real parts of their
-    complex counterparts.
+    For real theta everything is real: a complex Jacobian becomes its real part above its imaginary
+    part, so that A^dagger A and A^dagger e are the real parts of their complex counterparts.
 
     Raises:
         NonFiniteError: theta, local energies, weights or log-derivatives with NaN or infinities.
@@ -77,53 +68,17 @@ def least_squares(
     else:
         weight = xp.astype(weight, xp.float64)
         weight = weight / float(xp.sum(weight))
-    energy, clipped = xp.astype(local_energy, double_of(xp, local_energy)), 0.0
-    if clip is not None:
-        energy, clipped = clip_outliers(energy, weight, clip)
+    energy = xp.astype(local_energy, double_of(xp, local_energy))
     # Relative to a typical sample, so that equal energies give a force of 0 and not of rounding.
     energy = energy - energy[int(xp.argmax(weight))]
     target = xp.sqrt(weight) * (energy - xp.sum(weight * energy))
     if is_complex(theta):
-        return LeastSquares(CenteredJacobian(own, weight), target, clipped)
+        return LeastSquares(CenteredJacobian(own, weight), target)
     real = real_part(target)
     if not complex_psi:
-        return LeastSquares(CenteredJacobian(own, weight), real, clipped)
+        return LeastSquares(CenteredJacobian(own, weight), real)
     stacked = CenteredJacobian(own.stacked_real(), weight, parts=2)
-    return LeastSquares(stacked, xp.concat([real, imaginary_part(target)]), clipped)
-
-
-def clip_outliers(local_energy: Array, weight: Array, clip: float) -> tuple[Array, float]:
-    """Pull local energies in to at most `clip` median absolute deviations from the median.
-
-    Near a node of psi the local energy diverges, and a single sample can decide the direction of a
-    step.  Pulling such samples in biases the gradient a little and removes most of its noise.
-    Medians are weighted; for complex values the centre is the median of the real and of the
-    imaginary parts, and the distance in the plane counts.  For normal values ``clip=6`` touches one
-    sample in 20 000.  Nothing is clipped where more than half of the weight sits on one value.
-
-    Returns the energies (M,) in double precision, and the weight of those changed.  Cost: two sorts
-    on the host.
-    """
-    xp = array_namespace(local_energy)
-    energy = xp.astype(local_energy, double_of(xp, local_energy))
-    values, w = to_host(energy), to_host(weight)
-    centre: complex = _weighted_median(values.real, w)
-    if is_complex(values):
-        centre = centre + 1j * _weighted_median(values.imag, w)
-    distance = np.abs(values - centre)
-    limit = clip * _weighted_median(distance, w)
-    outside = distance > limit
-    if limit == 0 or not outside.any():
-        return energy, 0.0
-    values = values.copy()
-    values[outside] = centre + (values - centre)[outside] * (limit / distance[outside])
-    return to_namespace(values, xp), float(w[outside].sum())
-
-
-def _weighted_median(values: np.ndarray, weight: np.ndarray) -> float:
-    order = np.argsort(values, kind="stable")
-    total = np.cumsum(weight[order])
-    return float(values[order[np.searchsorted(total, 0.5 * total[-1])]])
+    return LeastSquares(stacked, xp.concat([real, imaginary_part(target)]))
 
 
 def _check(theta: Array, jacobian: Jacobian, local_energy: Array, weight: Array | None) -> bool:

@@ -58,8 +58,6 @@ class SR(Rule):
     twice for real theta with complex psi)."""
     momentum: float = 0.0
     """SPRING's decay mu, 0 <= mu < 1; 0 is plain SR, 0.9 and more is usual with few samples."""
-    clip: float | None = None
-    """Clip local energies in the gradient; see `tnvmc.optimize.solve.clip_outliers`."""
     solver: Solver | None = None
     """How the system is solved.  By default `Cholesky`; `ConjugateGradients` above `LARGEST_MATRIX`
     rows, and from `APPLIED_FROM` samples of slices where the shift is `LEAST_APPLIED` or more."""
@@ -88,7 +86,6 @@ class SR(Rule):
             real("SR", "diag_shift", self.diag_shift, 0.0)
         real("SR", "memory", self.memory)
         real("SR", "momentum", self.momentum)
-        optional_positive("SR", "clip", self.clip)
         optional_positive("SR", "reach", self.reach)
         whole("SR", "averaged_up_to", self.averaged_up_to, 0)
         if self.solver is not None and not callable(self.solver):
@@ -136,15 +133,15 @@ class SR(Rule):
     ) -> tuple[Array, RuleState, Info]:
         """Natural gradient (P,); see `Rule.direction`.
 
-        Reports the space, how the system was solved, the weight of clipped samples, and two numbers
-        per learning rate: `metric_norm` sqrt(d^dagger S d), the distance between the states before
-        and after, and `slope` Re(F^dagger d), half of the fall of the energy.
+        Reports the space, how the system was solved, and two numbers per learning rate:
+        `metric_norm` sqrt(d^dagger S d), the distance between the states before and after, and
+        `slope` Re(F^dagger d), half of the fall of the energy.
 
         Cost: M^2 P / 2 (gram) + M^3 / 3, or M P^2 + P^3 / 3; with `ConjugateGradients` 2 M P for
         each iteration.
         """
         xp = array_namespace(theta)
-        problem = least_squares(theta, jacobian, local_energy, weight, self.clip)
+        problem = least_squares(theta, jacobian, local_energy, weight)
         a, residual = problem.matrix, problem.target
         if self.momentum:
             before = self.momentum * state["previous"]
@@ -160,7 +157,6 @@ class SR(Rule):
         moved = a.apply(direction)
         info: Info = {
             "space": space,
-            "clipped": problem.clipped,
             **{name: value for name, value in vars(solved).items() if value is not None},
             "metric_norm": float(xp.sqrt(xp.sum(xp.abs(moved) ** 2))),
             "slope": float(xp.sum(xp.real(xp.conj(problem.target) * moved))),

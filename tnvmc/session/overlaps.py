@@ -1,9 +1,11 @@
 """Overlaps and fidelities of two states of one lattice, whatever they are made of."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,8 @@ from tnvmc.ansatz.generic import GenericAnsatz
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.backend import progress as phases
 from tnvmc.backend.arguments import refuse
+from tnvmc.backend.process import one_blas_thread
+from tnvmc.contraction.double_expectation import EmptySector, boundary_overlap
 from tnvmc.estimate.bridge import Side, bridged
 from tnvmc.estimate.diagnostic import Diagnostic, warn_of
 from tnvmc.estimate.reliability import doubts
@@ -25,6 +29,7 @@ from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.session.vmc import VMC
 from tnvmc.shown import Result, with_error
+from tnvmc.trust.double_layer import MAX_SECONDS, layers_of
 from tnvmc.vmc.core import controlled
 from tnvmc.vmc.measured_iterate import measured_iterate
 from tnvmc.vmc.measurement import MeasurementPlan
@@ -33,6 +38,9 @@ from tnvmc.vmc.orthogonal import SampledState, everywhere
 Array = Any
 
 FEWEST_SHARED = 30.0  # samples of a state that are worth something in the other one
+
+_SETTLED = 1e-7  # change of an overlap by doubling chi that ends its growth
+_DOUBLINGS = 5
 
 _ENUMERATED = 2**14  # amplitudes of a vector that are all visited; of a longer one some are drawn
 
@@ -79,6 +87,7 @@ def overlap(
     n_samples: int | None = None,
     chi: int | None = None,
     operator: Operator | None = None,
+    double_layer: bool = False,
 ) -> StateOverlap:
     """Estimate the overlap and the fidelity of two states from samples of both.
 
@@ -91,10 +100,14 @@ def overlap(
         n_samples: of each state; by default those of its optimisation.
         chi: boundary bond dimension of both; by default as in `VMC.measure`.
         operator: in whose sector pairs and vectors are; by default that of the other state.
+        double_layer: contract two PEPS without samples: bonds of `chi`, which is doubled without
+            one until the overlap moves by 1e-7 or `MAX_SECONDS` are near.  The error is what the
+            last doubling changed, 0 where nothing is cut.
 
     In different sectors the overlap is exactly 0.
 
     Raises:
+        LeftOut: a double layer of other states, as fermions, periodic bonds and sums.
         ValueError: states of different lattices or kinds of sites; no operator.
     """
     given = [_opened(each) for each in (a, b)]
@@ -108,6 +121,14 @@ def overlap(
         names = [sector_text(s, particles_of(pair[0].operator, s)) for s in sectors]
         told = Diagnostic("different_sectors", "good", {"one": names[0], "other": names[1]})
         return StateOverlap(0.0, 0.0, 0.0, 0.0, 0.0, (told,))
+    if double_layer:
+        summed = [*given[0][1], *given[1][1]]
+        if summed or n_samples is not None or sectors[0] != sectors[1]:
+            raise ValueError(
+                "overlap: double_layer is of two PEPS in one sector without n_samples; here 2 Sz "
+                f"{sectors}, n_samples {n_samples}, symmetrise {summed}; leave double_layer out"
+            )
+        return _by_double_layer(pair, chi)
     states = (
         sampled(x, n_samples, chi, streams.OVERLAP + k, given[k][1]) for k, x in enumerate(pair)
     )
@@ -128,6 +149,32 @@ def _between(one: SampledState, other: SampledState) -> StateOverlap:
         told += [] if side.info.exact else doubts(part, side.info.n_walkers)
     squared = found.squared, found.squared_error
     return StateOverlap(*squared, found.mean, found.along, found.effective, tuple(told))
+
+
+def _by_double_layer(pair: Sequence[VMC], chi: int | None) -> StateOverlap:
+    """Contract both at chi and half of it, or at growing chi."""
+    (one, bra), (other, ket) = (layers_of(x.ansatz, x.measured_theta()) for x in pair)
+    operator, sector = pair[0].operator, pair[0].problem.magnetisation
+    total = None if sector is None else (operator.n_sites * (operator.local_dim - 1) - sector) // 2
+    first = max(2, max(one.D, other.D) ** 2 // 2)
+    chis = [first << k for k in range(_DOUBLINGS + 1)] if chi is None else [max(1, chi // 2), chi]
+    began, found, change = perf_counter(), math.inf + 0j, math.inf
+    phases.begin("double_layer")
+    for each in chis:
+        before = found
+        try:
+            with one_blas_thread():
+                found, exact = boundary_overlap(bra, ket, one.embedding.shape, each, total)
+        except EmptySector:  # a larger chi may see it
+            if each == chis[-1]:
+                raise
+            continue
+        change = 0.0 if exact else abs(found - before)
+        too_long = 8 * (perf_counter() - began) > MAX_SECONDS and change < math.inf
+        if exact or chi is None and (change < _SETTLED or too_long):
+            break
+    error = (2 * abs(found) + change) * change
+    return StateOverlap(abs(found) ** 2, error, found, change, math.inf)
 
 
 def sampled(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend import progress
 from tnvmc.backend.arguments import is_listed, whole
 from tnvmc.backend.namespace import to_host
@@ -31,6 +32,8 @@ from tnvmc.storage.identity import kind_in
 from tnvmc.vmc.measurement import Measured
 from tnvmc.vmc.results import finite_or_none
 
+Array = Any
+
 MAX_SECONDS = 120.0
 """Longest time that a scan of the double layer takes unless it is asked for."""
 
@@ -46,11 +49,11 @@ or the chi of its scan."""
 
 
 class LeftOut(ValueError):
-    """The double layer is not asked; `reason` says why, as plain values."""
+    """The double layer cannot be asked; `reason` says why, as plain values."""
 
-    def __init__(self, told: str, **reason: Any) -> None:
-        self.reason = reason
-        super().__init__(f"converge: no energy by the double layer: {told}")
+    def __init__(self, told: str, reason: str = "state", **values: Any) -> None:
+        self.reason = {"reason": reason, **values}
+        super().__init__(f"double layer: {told}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -160,9 +163,8 @@ def on_grid(operator: Operator, found: Embedding) -> Operator:
 def _points(measured: Measured, when: When) -> Iterator[DoubleLayerValue]:
     """Energies at one chi after another, until that is enough or too much."""
     energy = measured.measurement
-    peps, sector = _state(measured), _sector(measured)
-    tensors = peps.embedding.filled(peps.tensors(to_host(measured.point.theta)))
-    tensors = [tensor.astype(np.result_type(tensor.dtype, np.float64)) for tensor in tensors]
+    peps, tensors = layers_of(measured.problem.ansatz, measured.point.theta)
+    sector = _sector(measured)
     enough = max(_RESOLVED * energy.energy_error, _ROUNDING * abs(energy.energy))
     chosen = chosen_chis(when)
     operator = on_grid(measured.problem.operator, peps.embedding)
@@ -233,22 +235,21 @@ def _costs(operator: Operator, D: int, sector: int | None, when: When) -> dict[i
     return {chi: cost.seconds for chi, cost in costs.items() if cost.n_bytes <= most}
 
 
-def _state(measured: Measured) -> PEPS:
-    """The PEPS whose energy was measured."""
-    ansatz = measured.problem.ansatz
-    if not isinstance(ansatz, PEPS):
-        kind = kind_in(ansatz.description())
-        raise LeftOut(
-            f"a {kind} is no PEPS whose layers could be contracted", reason="state", state=kind
-        )
-    if ansatz.rings:
-        raise LeftOut(
-            "the double layer of a PEPS with periodic bonds is not contracted: bonds of D^4 around "
-            "the rings",
-            reason="state",
-            state="PEPS with periodic bonds",
-        )
-    return ansatz
+def layers_of(ansatz: Ansatz, theta: Array) -> tuple[PEPS, list[Array]]:
+    """Give a PEPS, and its tensors at all places of the grid, in double precision.
+
+    Raises:
+        LeftOut: another state; periodic bonds; fermions, whose signs stand in no tensor.
+    """
+    kind = kind_in(ansatz.description())
+    if isinstance(ansatz, PEPS) and (ansatz.rings or ansatz.fermions):
+        kind = f"PEPS {'of fermions' if ansatz.fermions else 'with periodic bonds'}"
+    elif isinstance(ansatz, PEPS):
+        tensors = ansatz.embedding.filled(ansatz.tensors(to_host(theta)))
+        return ansatz, [
+            tensor.astype(np.result_type(tensor.dtype, np.float64)) for tensor in tensors
+        ]
+    raise LeftOut(f"the layers of a {kind} are not contracted", state=kind)
 
 
 def _sector(measured: Measured) -> int | None:
