@@ -94,7 +94,6 @@ WHOLE: list[tuple[Callable[..., Any], str, int | None, bool]] = [
     *((partial(RUN.converge, [2, 4]), name, 1, True) for name in ("n_samples", "n_thin")),
     (partial(RUN.converge, [2, 4]), "n_burn", 0, True),
     (lambda chi: RUN.converge([8, chi]), "chi", 1, False),
-    (lambda chi: RUN.converge([2, 4], double_layer=[chi]), "chi", 1, False),
     (partial(PEPS, LATTICE), "D", 1, False),
     (partial(PEPS, LATTICE, 2), "local_dim", 2, False),
     (partial(MPS, CHAIN), "D", 1, False),
@@ -290,7 +289,7 @@ def test_every_class_and_function_is_looked_at() -> None:
     no_numbers = {
         "Exact", "FolderError", "GenericAnsatz", "Lattice", "LoadedRun",
         "LogAmplitude", "Observables", "UnreliableWarning", "__version__", "commutator",
-        "from_quimb", "initial_parameters", "known_energy", "load_run", "load_state", "plot", "run_file",
+        "from_quimb", "initial_parameters", "GradientDescent", "known_energy", "load_run", "load_state", "plot", "run_file",
         "energy_gap", "series_file", "LanczosStep", "TimeEvolution", "lanczos_step", "order_parameter",
         "overlap", "product_parameters", "renyi2", "HUBBARD", "SPINLESS", "T_J", "hubbard", "tj", "tv",
             "as_log_amplitude", "check_ansatz", "checkerboard", "fit_line", "moves_for", "symmetry_group", "SymmetryGroup",

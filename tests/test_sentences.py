@@ -82,13 +82,13 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("double_layer_disagrees", LAYERS | {"magnetisation": None, "sigmas": 8.1},
      ("double layer: -0.6035221 per site (chi 18, the last step of chi moved it by 2e-8; 4.2 s) "
      "without sampling, and the sampled energy (-0.603540(20)) lies 8.1 sigma below it: one of them "
-     "is wrong; raise measure.chi, sampler.n_burn and measure.n_samples, or --double-chi")),
+     "is wrong; raise measure.chi, sampler.n_burn and measure.n_samples")),
     ("double_layer_undecided", LAYERS | {"truncation_per_site": None, "chi": [9]},
      ("double layer: -0.6035221 per site with 2 Sz = 0 (chi 9, no other chi; 4.2 s) without "
-     "sampling; too rough to tell whether the sampled energy agrees, raise --double-chi")),
+     "sampling; too rough to tell whether the sampled energy agrees; --double-layer yes takes larger chi")),
     ("double_layer_undecided", LAYERS | {"energy_per_site": None, "sigmas": None, "chi": []},
-     ("double layer: nothing without sampling; too rough to tell whether the sampled energy agrees, "
-     "raise --double-chi")),
+     ("double layer: nothing without sampling; too rough to tell whether the sampled energy agrees; "
+     "--double-layer yes takes larger chi")),
     ("double_layer_left_out", {"reason": "state", "state": "rbm"},
      LEFT + "the layers of a rbm are not contracted"),
     ("double_layer_left_out", {"reason": "sectors", "n_sectors": 2},

@@ -101,9 +101,6 @@ def test_the_double_layer_is_asked_as_one_likes(
     assert main(["run", str(file), "--out", "r"]) == 0
     assert main(["converge", "r", "--double-layer", "no"]) == 0
     assert result_of("r")["convergence"]["double_layer"] is None
-    assert main(["converge", "r", "--double-chi", "3", "--double-chi", "2"]) == 0
-    found = result_of("r")["convergence"]["double_layer"]
-    assert [point["chi"] for point in found["points"]] == [2, 3]
     assert main(["converge", "r", "--double-layer", "yes"]) == 0
     found = result_of("r")["convergence"]
     assert found["double_layer"]["points"][-1]["uncut"]
@@ -111,11 +108,6 @@ def test_the_double_layer_is_asked_as_one_likes(
     codes = [each["code"] for each in found["diagnostics"]]
     assert "double_layer_agrees" in codes
     capsys.readouterr()
-    content = Path("r/result.json").read_bytes()
-    assert "at least 1" in complaint(capsys, "converge", "r", "--double-chi", "0")
-    both = ("converge", "r", "--double-layer", "no", "--double-chi", "2")
-    assert "--double-layer no" in complaint(capsys, *both)
-    assert Path("r/result.json").read_bytes() == content
 
 
 @pytest.mark.whole

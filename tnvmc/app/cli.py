@@ -178,8 +178,7 @@ def _overlap(options: argparse.Namespace) -> None:
     from tnvmc.shown import sentence
 
     for one, other in pairwise([options.folder, *options.others]):
-        layers = options.double_layer
-        found = overlap(one, other, options.n_samples, options.chi, double_layer=layers)
+        found = overlap(one, other, options.n_samples, options.chi, None, options.double_layer)
         print(f"{one} {other}: {found._line()}", flush=True)
         for told in (each for each in found.diagnostics if each.status == "good"):
             print(f"  {sentence(told)}")
@@ -215,25 +214,19 @@ def _entropy(options: argparse.Namespace) -> None:
         help="also compute the energy without samples, by the double layer of a PEPS (default: if "
         "it takes two minutes at most)",
     ),
-    repeated("--double-chi", metavar="CHI", type=int, help="bond dimension of the double layer"),
 )  # fmt: skip
 def _converge(options: argparse.Namespace) -> None:
     from dataclasses import replace
 
     from tnvmc.app.converge import converge_run
     from tnvmc.report.live import told_in_logs, working
-    from tnvmc.settings.problems import ConfigError
     from tnvmc.shown import line, sentence
     from tnvmc.trust.finished_run import diagnostics_of, verdict
 
     with termination_as_exception():
         when = {"auto": None, "yes": True, "no": False}[options.double_layer]
-        if options.double_chi and when is False:
-            raise ConfigError("--double-chi needs a double layer; omit --double-layer no")
         with told_in_logs(), working():
-            scan, result = converge_run(
-                options.folder, options.chi, options.n_samples, options.double_chi or when
-            )
+            scan, result = converge_run(options.folder, options.chi, options.n_samples, when)
     found = diagnostics_of(result)
     print(sentence(verdict(found)))
     print(replace(scan, diagnostics=(), double_layer=None))

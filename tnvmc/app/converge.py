@@ -11,14 +11,13 @@ from tnvmc.storage.run_files import asks_the_same
 from tnvmc.storage.run_folder import RESULT, FolderError, RunFolder, check_tied, disk_errors
 from tnvmc.trust.chi_scan import ONE_IN, ChiScan, default_chis
 from tnvmc.trust.convergence import convergence
-from tnvmc.trust.double_layer import When
 
 
 def converge_run(
     path: str | Path,
     chis: Sequence[int] = (),
     n_samples: int | None = None,
-    double_layer: When = None,
+    double_layer: bool | None = None,
 ) -> tuple[ChiScan, dict[str, Any]]:
     """Measure a finished run again at several chi, as ``tnvmc converge`` does.
 

@@ -48,17 +48,14 @@ def whole(where: str, name: str, value: Any, least: int | None = 1) -> int:
     return int(value)
 
 
-def real(
-    where: str, name: str, value: Any, least: float = -math.inf, most: float = math.inf
-) -> float:
-    """Give back a finite number within the limits as float; ValueError otherwise."""
+def real(where: str, name: str, value: Any, least: float = -math.inf) -> float:
+    """Give back a finite number, not below the least one, as float; ValueError otherwise."""
     if getattr(value, "ndim", 1) == 0:  # NumPy's, an array of one number too
         value = value.item()
     if not _is_number(value, Real) or not math.isfinite(value):
         raise ValueError(f"{where}: {name} must be a finite number, got {shortly(value)}")
-    if not least <= value <= most:
-        limits = f"at least {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
-        raise ValueError(f"{where}: {name} must be {limits}, got {shortly(value)}")
+    if value < least:
+        raise ValueError(f"{where}: {name} must be at least {least:g}, got {shortly(value)}")
     return float(value)
 
 

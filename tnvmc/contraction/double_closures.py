@@ -32,19 +32,16 @@ class DoubleNetwork:
     multiplies the local states of the ket with `factors` (B, d).  `bra` is another state's grid.
     """
 
-    def __init__(
-        self, grid: Grid, factors: Array, chi: int, seed: int = 0, bra: Grid | None = None
-    ) -> None:
+    def __init__(self, grid: Grid, factors: Array, chi: int, bra: Grid | None = None) -> None:
         self.grid, self.bra = (
             [[scaled(tensor)[0] for tensor in row] for row in each] for each in (grid, bra or grid)
         )
-        self.factors, self.chi, self.seed = factors, chi, seed
+        self.factors, self.chi = factors, chi
         self.n_rows, self.n_cols = len(grid), len(grid[0])
 
     def repeated(self, n: int) -> "DoubleNetwork":
         """The same with the rotations n times over, in the order (copy, rotation)."""
-        factors = np.tile(self.factors, (n, 1))
-        return DoubleNetwork(self.grid, factors, self.chi, self.seed, self.bra)
+        return DoubleNetwork(self.grid, np.tile(self.factors, (n, 1)), self.chi, self.bra)
 
     def site(self, place: tuple[int, int], layout: tuple[str, str], unit: Unit | None) -> Array:
         """Give a site with |t><s| between bra and ket, or with the local states summed over.
@@ -90,7 +87,7 @@ class DoubleNetwork:
     def absorbed(self, boundary: BoundaryMPS | None, row: Row, r: int, way: str) -> BoundaryMPS:
         """Give the boundary that contains a row too, its bonds cut to chi."""
         legs = [site.shape[2] for site in row.rightward]
-        sketch = random_sketch(legs, self.chi, (self.seed, r, way == "up"), row.rightward[0])
+        sketch = random_sketch(legs, self.chi, (0, r, way == "up"), row.rightward[0])
         return SRC(self.chi, sketch="random").absorb(boundary, row, sketch)
 
     def boundaries(self, way: str) -> list[BoundaryMPS | None]:

@@ -62,9 +62,8 @@ class DoubleLayerValue:
 
 
 def boundary_expectation(
-    tensors: Sequence[Array], operator: Operator, chi: int, *, magnetisation: int | None = None,
-    seed: int = 0,
-) -> DoubleLayerValue:  # fmt: skip
+    tensors: Sequence[Array], operator: Operator, chi: int, *, magnetisation: int | None = None
+) -> DoubleLayerValue:
     """Give <psi|H|psi> / <psi|psi> by boundary MPS of the double layer, at `estimated_cost`.
 
     Terms in one row or column, or within two rows or two columns, are contracted exactly between
@@ -94,20 +93,19 @@ def boundary_expectation(
         rotations = _rotations(grid, (n_sites * (d - 1) - magnetisation) // 2, chi)
     parts: list[Closed] = []
     for view in plan:
-        parts += _parts(_reflected(grid) if view.by_columns else grid, view, rotations, chi, seed)
+        parts += _parts(_reflected(grid) if view.by_columns else grid, view, rotations, chi)
     if any(part.norm <= 0 for part in parts):
         raise EmptySector(
             f"double layer: <psi|psi> is not positive at chi = {chi}, which is much too small"
         )
     logs = [math.log(part.norm) + part.log_scale for part in parts]
-    largest_bond = max(view.largest_bond for view in plan)
     return DoubleLayerValue(
         float(sum(part.total / part.norm for part in parts)),
         chi,
         magnetisation,
         None if rotations.log_whole is None else math.exp(np.mean(logs) - rotations.log_whole),
         max(logs) - min(logs),
-        chi >= _bond_dimension(grid) ** largest_bond,
+        chi >= _bond_dimension(grid) ** max(view.largest_bond for view in plan),
         len(rotations.factors),
         perf_counter() - started,
     )
@@ -128,28 +126,17 @@ def boundary_overlap(
         ValueError: the number of tensors does not fit the shape.
     """
     grids = grid_of(bra, shape), grid_of(ket, shape)
-    n_sites, d = sum(map(len, grids[0])), len(grids[0][0][0])
-    factors, n_angles, complex_ = np.ones((1, d)), 1, np.result_type(*bra, *ket).kind == "c"
+    factors, complex_ = np.ones((1, len(bra[0]))), np.result_type(*bra, *ket).kind == "c"
     if total is not None:
-        steps, n_angles = np.arange(d) - total / n_sites, n_sites * (d - 1) + 1
-        tilted = np.exp(np.multiply.outer(_TILTS, steps))
-        tilt = _lowest(_TILTS, sum(_norms(grid, tilted, chi)[1] for grid in grids))
-        angles = _angles(n_angles, whole=complex_)
-        factors = np.exp(np.multiply.outer(tilt + 1j * angles, steps))
-    sums, logs = [], []
-    for one, other in (grids[::-1], grids[:1] * 2, grids[1:] * 2):
-        phases, each = _norms(one, factors, chi, other)
-        logs.append(np.nan_to_num(each.max(), neginf=0.0))
-        found = phases * np.exp(each - logs[-1])
-        found = np.concatenate([found, found[1 : n_angles - len(found) + 1][::-1].conj()])
-        shares = np.fft.fft(found) / n_angles
-        if one is other and not shares[0].real > max(_EMPTY, -_CLEAR * shares.real.min()):
-            raise EmptySector(f"double layer: no <psi|psi> in the sector, or chi = {chi} is small")
-        sums.append(shares[0])
-    size = math.exp(logs[0] - (logs[1] + logs[2]) / 2) / math.sqrt(sums[1].real * sums[2].real)
-    value = complex(sums[0] * size) if complex_ else complex(sums[0].real * size)
+        logs = sum(_norms(grid, _factors(grid, total, _TILTS), chi)[1] for grid in grids)
+        angles = 1j * _angles(_n_angles(grids[0]), whole=complex_)
+        factors = _factors(grids[0], total, _lowest(_TILTS, logs) + angles)
+    found = [_shares(*pair, factors, chi) for pair in (grids[::-1], grids[:1] * 2, grids[1:] * 2)]
+    (value, log), *norms = ((shares[0], log) for shares, log in found)
+    size = math.exp(log - sum(each for _, each in norms) / 2)
+    size /= math.sqrt(math.prod(norm.real for norm, _ in norms))
     largest = max(map(_bond_dimension, grids)) ** (2 * min(shape[0] - 1, shape[1] // 2))
-    return value, chi >= largest
+    return complex((value if complex_ else value.real) * size), chi >= largest
 
 
 @dataclass(frozen=True)
@@ -161,12 +148,10 @@ class _Rotations:
     log_whole: float | None  #: ln <psi|psi> of psi itself; None where that is all
 
 
-def _parts(grid: Grid, view: View, rotations: _Rotations, chi: int, seed: int) -> Iterator[Closed]:
+def _parts(grid: Grid, view: View, rotations: _Rotations, chi: int) -> Iterator[Closed]:
     """Close everything of a view, a chunk of rotations at a time, and sum over all rotations."""
     chunks = _chunks(len(rotations.factors), grid, chi)
-    found = [
-        closures(DoubleNetwork(grid, rotations.factors[some], chi, seed), view) for some in chunks
-    ]
+    found = [closures(DoubleNetwork(grid, rotations.factors[some], chi), view) for some in chunks]
     for closed in zip(*found, strict=True):
         log_scale = max(each.log_scale for each in closed)
         norm = total = 0.0
@@ -178,33 +163,41 @@ def _parts(grid: Grid, view: View, rotations: _Rotations, chi: int, seed: int) -
 
 
 def _rotations(grid: Grid, n: int, chi: int) -> _Rotations:
-    """Choose the imaginary part of the angles, and how many angles are enough, for a sector.
-
-    `n` is the sum of its local states.
-    """
-    n_sites, d = sum(map(len, grid)), len(grid[0][0])
-
-    def factors(exponents: Array) -> Array:
-        return np.exp(np.multiply.outer(exponents, np.arange(d) - n / n_sites))
-
-    logs = _norms(grid, factors(_TILTS), chi)[1]
+    """Choose the imaginary part of the angles, and how many are enough, for the sector of sum n."""
+    logs = _norms(grid, _factors(grid, n, _TILTS), chi)[1]
     tilt = _lowest(_TILTS, logs)
-    n_all = n_sites * (d - 1) + 1
-    half = _angles(n_all)
-    phases, found = _norms(grid, factors(tilt + 1j * half), chi)
-    norms = phases * np.exp(found - found[0])
-    every = np.concatenate([norms, norms[1 : n_all - len(half) + 1][::-1].conj()])
-    share = np.roll(np.fft.fft(every).real / n_all, n)
-    if not share[n] > max(_EMPTY, -_CLEAR * share.min()):
-        raise EmptySector(
-            f"double layer: psi has no component whose local states sum to {n}, or chi = "
-            f"{chi} is too small to see it"
-        )
-    n_angles = _enough(share, n)
+    all_angles = _factors(grid, n, tilt + 1j * _angles(_n_angles(grid)))
+    n_angles = _enough(np.roll(_shares(grid, grid, all_angles, chi)[0].real, n), n)
     angles = _angles(n_angles)
-    chosen = factors(tilt + 1j * angles) if n_angles > 1 else factors(tilt + angles)
+    chosen = _factors(grid, n, tilt + 1j * angles if n_angles > 1 else tilt + angles)
     multiplicity = np.where(2 * np.arange(len(angles)) % n_angles == 0, 1, 2) / n_angles
     return _Rotations(chosen, multiplicity, float(logs[_TILTS == 0][0]))
+
+
+def _n_angles(grid: Grid) -> int:
+    """How many tell all sectors apart."""
+    return sum(map(len, grid)) * (len(grid[0][0]) - 1) + 1
+
+
+def _factors(grid: Grid, n: int, exponents: Array) -> Array:
+    """Factors (B, d) of the local states of a site; of all sites 1 in the sector of sum n."""
+    steps = np.arange(len(grid[0][0])) - n / sum(map(len, grid))
+    return np.exp(np.multiply.outer(exponents, steps))
+
+
+def _shares(ket: Grid, bra: Grid, factors: Array, chi: int) -> tuple[Array, float]:
+    """Shares of the sectors in <bra|ket>, the wanted one first, and the log of their scale.
+
+    Factors are of all angles, or of those up to pi where the others are conjugate.
+    """
+    phases, logs = _norms(ket, factors, chi, bra)
+    log, n = float(logs.max()), _n_angles(ket) if len(factors) > 1 else 1
+    found = phases * np.exp(logs - (log if phases.any() else 0.0))
+    found = np.concatenate([found, found[1 : n - len(found) + 1][::-1].conj()])
+    shares = np.fft.fft(found) / n
+    if bra is ket and not shares[0].real > max(_EMPTY, -_CLEAR * shares.real.min()):
+        raise EmptySector(f"double layer: no <psi|psi> in the sector, or chi = {chi} is too small")
+    return shares, log
 
 
 def _angles(n: int, whole: bool = False) -> Array:

@@ -29,7 +29,7 @@ from tnvmc.sampling.configurations import sector_of
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.session.vmc import VMC
 from tnvmc.shown import Result, with_error
-from tnvmc.trust.double_layer import MAX_SECONDS, layers_of
+from tnvmc.trust.double_layer import MAX_SECONDS, growing_chis, layers_of
 from tnvmc.vmc.core import controlled
 from tnvmc.vmc.measured_iterate import measured_iterate
 from tnvmc.vmc.measurement import MeasurementPlan
@@ -40,7 +40,6 @@ Array = Any
 FEWEST_SHARED = 30.0  # samples of a state that are worth something in the other one
 
 _SETTLED = 1e-7  # change of an overlap by doubling chi that ends its growth
-_DOUBLINGS = 5
 
 _ENUMERATED = 2**14  # amplitudes of a vector that are all visited; of a longer one some are drawn
 
@@ -156,10 +155,9 @@ def _by_double_layer(pair: Sequence[VMC], chi: int | None) -> StateOverlap:
     (one, bra), (other, ket) = (layers_of(x.ansatz, x.measured_theta()) for x in pair)
     operator, sector = pair[0].operator, pair[0].problem.magnetisation
     total = None if sector is None else (operator.n_sites * (operator.local_dim - 1) - sector) // 2
-    first = max(2, max(one.D, other.D) ** 2 // 2)
-    chis = [first << k for k in range(_DOUBLINGS + 1)] if chi is None else [max(1, chi // 2), chi]
-    began, found, change = perf_counter(), math.inf + 0j, math.inf
+    chis = [max(1, chi // 2), chi] if chi else growing_chis(max(one.D, other.D))
     phases.begin("double_layer")
+    began, found, change = perf_counter(), math.inf + 0j, math.inf
     for each in chis:
         before = found
         try:
@@ -173,8 +171,8 @@ def _by_double_layer(pair: Sequence[VMC], chi: int | None) -> StateOverlap:
         too_long = 8 * (perf_counter() - began) > MAX_SECONDS and change < math.inf
         if exact or chi is None and (change < _SETTLED or too_long):
             break
-    error = (2 * abs(found) + change) * change
-    return StateOverlap(abs(found) ** 2, error, found, change, math.inf)
+    size = abs(found)
+    return StateOverlap(size**2, (2 * size + change) * change, found, change, math.inf)
 
 
 def sampled(

@@ -12,7 +12,7 @@ import numpy as np
 
 from tnvmc.ansatz.initial import initial_parameters, starts_to_try
 from tnvmc.ansatz.protocol import Ansatz, Targets
-from tnvmc.backend.arguments import as_path, whole
+from tnvmc.backend.arguments import as_path, one_of, whole
 from tnvmc.backend.device import namespace_of
 from tnvmc.backend.mpi import ranks_of
 from tnvmc.backend.namespace import array_namespace, read_only, to_namespace
@@ -29,7 +29,7 @@ from tnvmc.sampling.problem import Problem, Samples
 from tnvmc.session import arguments
 from tnvmc.session.calls import collective, steps_shown, work_shown
 from tnvmc.trust.chi_scan import ChiScan, checked_chis, scan_chi
-from tnvmc.trust.double_layer import When, chosen_chis, scan_double_layer
+from tnvmc.trust.double_layer import scan_double_layer
 from tnvmc.trust.energies import judged, of_steps
 from tnvmc.vmc import checkpoint, evolution, step
 from tnvmc.vmc.controllers import MeanOfIterates, paced
@@ -382,7 +382,7 @@ class VMC:
         n_samples: int | None = None,
         n_burn: int | None = None,
         symmetries: Sequence[str] = (),
-        double_layer: When = None,
+        double_layer: bool | None = None,
         progress: bool = False,
     ) -> ChiScan:
         """Measure the energy at several chi on the same configurations, and without any.
@@ -395,7 +395,7 @@ class VMC:
             chis: 1, 1.5 and 2 times the chi of the next step by default.
             n_samples, n_burn, symmetries, progress: those of `measure`.
             double_layer: None takes it where it is done within `MAX_SECONDS`; True always; False
-                never; or the chi of its scan, by default D^2 / 2, D^2, ... until the energy stays.
+                never.  Its chi is D^2 / 2, D^2, ... until the energy stays.
 
         Cost: `measure` at the largest chi, and one measurement without a sweep per sample at
         each other chi; of the double layer that of `estimated_cost`.
@@ -437,11 +437,11 @@ def _recording() -> Any:
 
 
 def converge(
-    vmc: VMC, plan: MeasurementPlan, chis: Sequence[int] | None, double_layer: When
+    vmc: VMC, plan: MeasurementPlan, chis: Sequence[int] | None, double_layer: bool | None
 ) -> ChiScan:
     """Carry out `VMC.converge`, by a plan whose chi is left open; warn of nothing."""
     chis = checked_chis(vmc.problem.ansatz, chis)
-    chosen_chis(double_layer)  # refused before anything is drawn
+    one_of("converge", "double_layer", double_layer, (None, True, False))
     measured = measure(vmc.method, vmc.state, replace(plan, chi=max(chis)))
     measured = judged(measured, vmc.method.orthogonal_to, final=False)
     samples = scan_chi(measured, chis, vmc.method.sampler.threads, one_in=1)

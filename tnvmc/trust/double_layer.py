@@ -4,7 +4,7 @@ What is sampled is psi in one sector where the operator conserves the magnetisat
 projected on that sector first; elsewhere all of psi is meant.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,6 @@ import numpy as np
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.protocol import Ansatz
 from tnvmc.backend import progress
-from tnvmc.backend.arguments import is_listed, whole
 from tnvmc.backend.namespace import to_host
 from tnvmc.backend.process import one_blas_thread
 from tnvmc.contraction.double_expectation import (
@@ -43,9 +42,8 @@ _ROUNDING = 1e-9  # of the energy: a change that is none
 _DOUBLINGS = 5
 _SHORTEST = 1e-3  # seconds: of a lattice of one site nothing is estimated
 
-When = bool | Sequence[int] | None
-"""Whether the double layer is asked: None where that is affordable, True always, False never;
-or the chi of its scan."""
+When = bool | None
+"""Whether the double layer is asked: None where that is affordable, True always, False never."""
 
 
 class LeftOut(ValueError):
@@ -132,22 +130,21 @@ def scan_double_layer(measured: Measured, when: When = None) -> DoubleLayerScan 
     """Contract the double layer of what was measured, at growing chi.
 
     It begins at chi = D^2 / 2 and doubles it until the energy moves by less than a tenth of the
-    sampled error, or no bond is cut; `when` says whether to do it at all, and at which chi.
+    sampled error, or no bond is cut; `when` says whether to do it at all.
 
     Raises:
-        ValueError: it was asked for and cannot be done; a chi below 1.
+        LeftOut: it was asked for and cannot be done.
 
     Cost: see `estimated_cost`; without being asked for `MAX_SECONDS` at most.
     """
     if when is False:
         return None
     operator = measured.problem.operator
-    forced = when is not None
     try:
         points = tuple(_points(measured, when))
         return DoubleLayerScan(points, operator.n_sites, operator.units)
     except LeftOut as error:
-        if forced:
+        if when:
             raise
         return DoubleLayerScan((), operator.n_sites, operator.units, error.reason)
 
@@ -166,7 +163,6 @@ def _points(measured: Measured, when: When) -> Iterator[DoubleLayerValue]:
     peps, tensors = layers_of(measured.problem.ansatz, measured.point.theta)
     sector = _sector(measured)
     enough = max(_RESOLVED * energy.energy_error, _ROUNDING * abs(energy.energy))
-    chosen = chosen_chis(when)
     operator = on_grid(measured.problem.operator, peps.embedding)
     # at vacant places stands the local state 0
     up = peps.embedding.n_vacant * (operator.local_dim - 1)
@@ -186,46 +182,34 @@ def _points(measured: Measured, when: When) -> Iterator[DoubleLayerValue]:
         yield replace(point, magnetisation=sector)
         spent, slower = spent + point.seconds, point.seconds / max(seconds, _SHORTEST)
         small = before is not None and abs(point.value - before.value) <= enough
-        if not chosen and (point.uncut or small):
+        if point.uncut or small:
             return
         before = point
     if before is None:
         raise LeftOut(str(error), reason="empty", chi=max(costs), magnetisation=sector)
 
 
-def chosen_chis(when: When) -> tuple[int, ...]:
-    """Give the chi that were asked for, none where the scan chooses.
-
-    Raises:
-        TypeError, ValueError: neither None, True or False, nor a list of whole numbers from 1.
-    """
-    if when is None or when is True or when is False:
-        return ()
-    if not is_listed(when) or not len(when):
-        raise TypeError(
-            f"converge: double_layer must be None, True, False or a list of chi, got {when!r}"
-        )
-    return tuple(sorted({whole("converge", "each of double_layer", chi) for chi in when}))
+def growing_chis(D: int) -> list[int]:
+    """Give the chi of a scan, D^2 / 2 and its doubles."""
+    return [max(2, D**2 // 2) << k for k in range(_DOUBLINGS + 1)]
 
 
 def _costs(operator: Operator, D: int, sector: int | None, when: When) -> dict[int, float]:
     """Estimate the seconds of each chi of the scan; LeftOut for too much memory or time."""
     most = MEMORY_SHARE * available_bytes()
-    chosen = chosen_chis(when)
-    chis = chosen or tuple(max(2, D**2 // 2) << k for k in range(_DOUBLINGS + 1))
+    chis = growing_chis(D)
     try:
         costs = {chi: estimated_cost(operator, D, chi, sector=sector is not None) for chi in chis}
     except TermsDoNotFit as error:
         raise LeftOut(
             str(error), reason="terms", n_unfit=error.n_unfit, n_terms=error.n_terms
         ) from None
-    for chi in chis if chosen else chis[:1]:
-        if costs[chi].n_bytes > most:
-            raise LeftOut(
-                f"D = {D} at chi = {chi} needs {costs[chi].n_bytes / 1e9:.2g} GB, more than the "
-                f"{most / 1e9:.2g} GB that there are; take a smaller chi",
-                reason="memory", D=D, chi=chi, n_bytes=costs[chi].n_bytes, most=most,
-            )  # fmt: skip
+    if (n_bytes := costs[chis[0]].n_bytes) > most:
+        raise LeftOut(
+            f"D = {D} at chi = {chis[0]} needs {n_bytes / 1e9:.2g} GB, more than the "
+            f"{most / 1e9:.2g} GB that there are",
+            reason="memory", D=D, chi=chis[0], n_bytes=n_bytes, most=most,
+        )  # fmt: skip
     seconds = sum(costs[chi].seconds for chi in chis[:2])
     if when is None and seconds > MAX_SECONDS:
         raise LeftOut(
@@ -242,13 +226,11 @@ def layers_of(ansatz: Ansatz, theta: Array) -> tuple[PEPS, list[Array]]:
         LeftOut: another state; periodic bonds; fermions, whose signs stand in no tensor.
     """
     kind = kind_in(ansatz.description())
-    if isinstance(ansatz, PEPS) and (ansatz.rings or ansatz.fermions):
+    if isinstance(ansatz, PEPS):
+        if not (ansatz.rings or ansatz.fermions):
+            found = ansatz.embedding.filled(ansatz.tensors(to_host(theta)))
+            return ansatz, [each.astype(np.result_type(each.dtype, np.float64)) for each in found]
         kind = f"PEPS {'of fermions' if ansatz.fermions else 'with periodic bonds'}"
-    elif isinstance(ansatz, PEPS):
-        tensors = ansatz.embedding.filled(ansatz.tensors(to_host(theta)))
-        return ansatz, [
-            tensor.astype(np.result_type(tensor.dtype, np.float64)) for tensor in tensors
-        ]
     raise LeftOut(f"the layers of a {kind} are not contracted", state=kind)
 
 
