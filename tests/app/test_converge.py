@@ -121,7 +121,7 @@ def test_a_symmetrised_measurement_has_no_double_layer(
     assert "double layer" in complaint(capsys, "converge", "r", "--double-layer", "yes")
     assert Path("r/result.json").read_bytes() == content
     assert main(["converge", "r"]) == 0
-    assert "a Symmetrised is no PEPS" in capsys.readouterr().out
+    assert "the layers of a Symmetrised are not contracted" in capsys.readouterr().out
     left_out = result_of("r")["convergence"]["double_layer"]["left_out"]
     assert left_out == {"reason": "state", "state": "Symmetrised"}
 

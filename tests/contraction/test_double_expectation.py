@@ -67,6 +67,27 @@ def test_overlaps_are_those_of_dense_states(shape, d, total, dtype):
     assert not cut[1] and abs(cut[0] - exact) < 0.05
 
 
+def test_rare_sectors_are_refused_before_rounding_decides():
+    """Nearly a superposition of all up and all down, whose sectors between no tilt enlarges."""
+    rng = np.random.default_rng(1)
+    tensors = [1e-2 * rng.normal(size=x.shape) for x in state((3, 3))]
+    for x in tensors:
+        x[(0,) * 5] += 1
+        x[(1, *(n - 1 for n in x.shape[1:]))] += 1
+    for spread in (0.0, 0.2):
+        given = [x + spread * rng.normal(size=x.shape) for x in tensors]
+        operator = heisenberg(square(3, 3))
+        if spread:
+            exact = dense_energy(given, operator, 1)[0]
+            found = boundary_expectation(given, operator, UNCUT, magnetisation=1).value
+            assert found == pytest.approx(exact, rel=1e-7)
+        else:
+            with pytest.raises(EmptySector):
+                boundary_expectation(given, operator, UNCUT, magnetisation=1)
+            with pytest.raises(EmptySector):
+                boundary_overlap(given, given, (3, 3), UNCUT, 4)
+
+
 def test_states_without_a_common_configuration_have_no_overlap():
     up, down = ([np.array(x).reshape(2, 1, 1, 1, 1)] * 4 for x in ([1.0, 0.0], [0.0, 1.0]))
     assert boundary_overlap(up, down, (2, 2), 2) == (0, True)

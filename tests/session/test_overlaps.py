@@ -128,8 +128,20 @@ def test_two_peps_by_their_double_layer(magnetisation: int | None) -> None:
     assert found.overlap == pytest.approx(exact.overlap, abs=ROUNDING)
     assert found.fidelity == pytest.approx(exact.fidelity, abs=ROUNDING)
     assert found.error == found.overlap_error == 0
-    cut = tnvmc.overlap(*pair, chi=4, double_layer=True)
+    cut = tnvmc.overlap(*pair, chi=8, double_layer=True)
     assert 0 < abs(cut.fidelity - exact.fidelity) < cut.error < 0.1
+
+
+def test_one_rough_chi_has_no_error_bar() -> None:
+    """The half of chi = 1 was chi = 1 itself: the error was 0 beside an overlap 0.09 off."""
+    ansatz = PEPS(H.lattice, 3, sharing=None)
+    pair = [
+        VMC(H, ansatz, Enumerate(threads=1), theta=random_theta(ansatz, seed)) for seed in (1, 2)
+    ]
+    assert tnvmc.overlap(*pair, chi=3, double_layer=True).error == np.inf
+    for chi in (0, 2.5):
+        with pytest.raises((TypeError, ValueError), match="chi"):
+            tnvmc.overlap(*pair, chi=chi, double_layer=True)
 
 
 def test_vacant_places_have_a_double_layer() -> None:

@@ -33,7 +33,7 @@ Array = Any
 CHUNK_BYTES = 2**24
 """What the largest arrays of the angles that are contracted together may take, about."""
 
-_EMPTY = 1e-12  # share of a sector that is none
+_EMPTY = 1e-7  # share of a sector of which rounding, 1e-15, would leave too few digits
 _CLEAR = 10.0  # shares of noise above which a share is one
 _FOREIGN, _MOST_FOREIGN = 1e-9, 1e-4  # share of other sectors, relative to the one wanted
 _TILTS = np.linspace(-4.0, 4.0, 9)
@@ -196,7 +196,7 @@ def _shares(ket: Grid, bra: Grid, factors: Array, chi: int) -> tuple[Array, floa
     found = np.concatenate([found, found[1 : n - len(found) + 1][::-1].conj()])
     shares = np.fft.fft(found) / n
     if bra is ket and not shares[0].real > max(_EMPTY, -_CLEAR * shares.real.min()):
-        raise EmptySector(f"double layer: no <psi|psi> in the sector, or chi = {chi} is too small")
+        raise EmptySector(f"double layer: psi has too little in the sector at chi = {chi}")
     return shares, log
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from tnvmc.ansatz.generic import GenericAnsatz
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.backend import progress as phases
-from tnvmc.backend.arguments import refuse
+from tnvmc.backend.arguments import refuse, whole
 from tnvmc.backend.process import one_blas_thread
 from tnvmc.contraction.double_expectation import EmptySector, boundary_overlap
 from tnvmc.estimate.bridge import Side, bridged
@@ -151,11 +151,13 @@ def _between(one: SampledState, other: SampledState) -> StateOverlap:
 
 
 def _by_double_layer(pair: Sequence[VMC], chi: int | None) -> StateOverlap:
-    """Contract both at chi and half of it, or at growing chi."""
+    """Contract both at chi and about half of it, or at growing chi."""
     (one, bra), (other, ket) = (layers_of(x.ansatz, x.measured_theta()) for x in pair)
     operator, sector = pair[0].operator, pair[0].problem.magnetisation
     total = None if sector is None else (operator.n_sites * (operator.local_dim - 1) - sector) // 2
-    chis = [max(1, chi // 2), chi] if chi else growing_chis(max(one.D, other.D))
+    chis = growing_chis(max(one.D, other.D))
+    if chi is not None:  # below D^2 changes with chi tell little of errors
+        chis = [*[each for each in chis if 2 * each <= whole("overlap", "chi", chi)][-1:], chi]
     phases.begin("double_layer")
     began, found, change = perf_counter(), math.inf + 0j, math.inf
     for each in chis:

@@ -51,7 +51,7 @@ class LeftOut(ValueError):
 
     def __init__(self, told: str, reason: str = "state", **values: Any) -> None:
         self.reason = {"reason": reason, **values}
-        super().__init__(f"double layer: {told}")
+        super().__init__(f"double layer: {told.removeprefix('double layer: ')}")
 
 
 @dataclass(frozen=True, repr=False)
