@@ -56,6 +56,20 @@ def test_nothing_is_shown_where_nobody_asks() -> None:
     assert told == []
 
 
+def test_a_share_never_falls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Direct draws are measured in the phase in which they are made; it used to begin anew."""
+    monkeypatch.setattr(progress, "INTERVAL", -1.0)
+    told: list[float | None] = []
+    with progress.watched(lambda phase, share: told.append(share)):
+        progress.begin("energy")
+        for _ in range(2):
+            shares = progress.Shares([1])
+            for shares.done[0] in (0.25, 0.5):
+                shares.show()
+        progress.begin("again")
+    assert told == [0.0, 0.25, 0.5, 0.5, 0.5, 0.0]
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A clock of which the only entry is the time."""

@@ -34,20 +34,20 @@ class _Watch:
 
     def __init__(self, show: Show) -> None:
         self.show = show
-        self.phase = ""
+        self.phase, self.shown = "", 0.0
         self.part = (0.0, 1.0)  #: share of the phase before the present part, and that of the part
         self.shown_at = -float("inf")
 
     def begin_part(self, before: float, size: float) -> None:
-        self.part, self.shown_at = (before, size), -float("inf")
+        self.part, self.shown, self.shown_at = (before, size), before, -float("inf")
         self.at(0.0)
 
     def at(self, share: float) -> None:
-        """Show the share of the present part that is done, unless one was shown just now."""
+        """Show the share of the part that is done, unless one was shown just now; it never falls."""
         if self.phase and time.monotonic() - self.shown_at > INTERVAL:
             self.shown_at = time.monotonic()
-            before, size = self.part
-            self.show(self.phase, min(before + size * share, 1.0))
+            self.shown = max(self.shown, min(self.part[0] + self.part[1] * share, 1.0))
+            self.show(self.phase, self.shown)
 
 
 _WATCH: ContextVar[_Watch | None] = ContextVar("watch", default=None)
