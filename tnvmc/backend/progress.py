@@ -43,7 +43,7 @@ class _Watch:
         self.at(0.0)
 
     def at(self, share: float) -> None:
-        """Show the share of the part that is done, unless one was shown just now; it never falls."""
+        """Show the share of the part that is done, unless one was just shown; it never falls."""
         if self.phase and time.monotonic() - self.shown_at > INTERVAL:
             self.shown_at = time.monotonic()
             self.shown = max(self.shown, min(self.part[0] + self.part[1] * share, 1.0))
