@@ -99,14 +99,14 @@ def overlap(
         n_samples: of each state; by default those of its optimisation.
         chi: boundary bond dimension of both; by default as in `VMC.measure`.
         operator: in whose sector pairs and vectors are; by default that of the other state.
-        double_layer: contract two PEPS without samples: bonds of `chi`, which is doubled without
-            one until the overlap moves by 1e-7 or `MAX_SECONDS` are near.  The error is what the
-            last doubling changed, 0 where nothing is cut.
+        double_layer: contract two PEPS without samples at `chi`, or at a chi that doubles until
+            the overlap moves by 1e-7 or `MAX_SECONDS` are near.  The error is what the last
+            doubling changed: 0 where nothing is cut, inf for a given chi below D^2.
 
     In different sectors the overlap is exactly 0.
 
     Raises:
-        LeftOut: a double layer of other states, as fermions, periodic bonds and sums.
+        LeftOut, EmptySector: a double layer of fermions, rings and others; of a rare sector.
         ValueError: states of different lattices or kinds of sites; no operator.
     """
     given = [_opened(each) for each in (a, b)]
