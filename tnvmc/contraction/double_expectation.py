@@ -196,7 +196,7 @@ def _shares(ket: Grid, bra: Grid, factors: Array, chi: int) -> tuple[Array, floa
     found = np.concatenate([found, found[1 : n - len(found) + 1][::-1].conj()])
     shares = np.fft.fft(found) / n
     if bra is ket and not shares[0].real > max(_EMPTY, -_CLEAR * shares.real.min()):
-        raise EmptySector(f"double layer: the sector is too rare for chi {chi}; raise it, or sample")
+        raise EmptySector(f"double layer: the sector is too rare at chi {chi}; raise it or sample")
     return shares, log
 
 
