@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -408,4 +409,6 @@ def test_orbits_are_not_used_where_psi_is_truncated_or_the_operator_has_no_symme
     assert len(members) == which.max() + 1 < len(configs)
     assert state.orbit_classes(configs, one_site) is None
     assert shared("square", scheme=SRC(chi=3)).orbit_classes(configs, operator) is None
+    own = SimpleNamespace(absorb=SRC(chi=1).absorb)  # no chi that could tell what it truncates
+    assert shared("square", scheme=own).orbit_classes(configs, operator) is None
     assert PEPS(operator.lattice, 2, sharing=None).orbit_classes(configs, operator) is None

@@ -26,7 +26,7 @@ from tnvmc.ansatz.peps.symmetries import default_sharing
 from tnvmc.ansatz.protocol import Execution, check_start, chi_of
 from tnvmc.backend.arguments import shortly
 from tnvmc.backend.namespace import to_host
-from tnvmc.contraction.schemes import SRC, Scheme, default_chi
+from tnvmc.contraction.schemes import SRC, Exact, Scheme, default_chi
 from tnvmc.lattice.embedding import Bonds
 from tnvmc.lattice.lattice import Lattice
 from tnvmc.lattice.permutations import Symmetry
@@ -193,7 +193,7 @@ class PEPS(RowContraction):
         n_rows, n_cols = self.lattice.shape
         widest = max(min(n_rows - 1, n_cols // 2), min(n_cols - 1, n_rows // 2))
         group = [Symmetry("", element) for element in self.sharing.elements]
-        truncates = (chi_of(self) or np.inf) < self.D**widest
+        truncates = self.scheme != Exact() and (chi_of(self) or 0) < self.D**widest
         if self.rings or truncates or len(group) < 2 or not all(which_commute(operator, group)):
             return None
         powers = self.local_dim ** np.arange(self.lattice.n_sites - 1, -1, -1)
