@@ -234,8 +234,7 @@ def _carry_on(
             vmc, chi = run.vmc, chi_to_measure(settings, run.vmc.problem.ansatz)
             plan = plan_of(settings, settings.measure.n_samples, chi)
             measured = measure(vmc.method, vmc.state, plan)
-            since = started - earlier
-            result = recorder.finish(settings.as_dict(), measured, reference, since)[1]
+            result = recorder.finish(settings.as_dict(), measured, reference, started - earlier)[1]
     except (KeyboardInterrupt, MemoryError) as stop:
         with contextlib.suppress(KeyboardInterrupt), uninterrupted():  # a second Ctrl-C
             try:
@@ -294,6 +293,7 @@ def _optimise(run: StagedRun, recorder: Recorder, folder: RunFolder, console: Ru
         if run.on_last_stage:
             return
         recorder.save()
+        console.say(f"measuring the end of stage {run.stage.number}")
         ended = run.next_stage(folder.path, folder.provenance)
         console.say(stage_line(ended, run.operator.n_sites))
         recorder.save()
