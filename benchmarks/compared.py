@@ -2,12 +2,14 @@
 
     python benchmarks/compared.py [--reference NAME=ENERGY ...] [--json FILE] [--picture FILE]
                                   FOLDER...
+    python benchmarks/compared.py --energies FOLDER...
 
 reads folders of `tnvmc compare` (the same states, one Hamiltonian each) and prints for each state
 its parameters and milliseconds for an effective sample (of the first folder), and for each
 Hamiltonian how far its energy lies above the reference, relative to it, and the V-score.  Where no
 reference is known an energy per site has to be given for the folder of that name.  The picture has
-all seeds of each state.
+all seeds of each state.  With --energies the table has energies per site, no reference is needed
+and nothing is written.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tnvmc.shown import scientific
+from tnvmc.shown import scientific, with_error
 
 PICTURE = Path(__file__).parent.parent / "docs" / "_static" / "compared_6x6.png"
 
@@ -27,10 +29,8 @@ def read(folder: Path, references: dict[str, float]) -> dict[str, Any]:
     found = json.loads((folder / "comparison.json").read_text())
     rows = {row["name"]: row for row in found.get("states", found["rows"])}
     n, known = found["n_sites"], found["reference"]
-    if folder.name not in references and known["energy"] is None:
-        raise SystemExit(f"{folder}: no reference is known; give --reference {folder.name}=ENERGY")
     given = references.get(folder.name)
-    energy = known["energy"] / n if given is None else given
+    energy = known["energy"] / n if given is None and known["energy"] is not None else given
     seeds: dict[str, list[float]] = {name: [] for name in rows}
     for row in found["rows"]:
         seeds[row["name"].partition(", seed=")[0]].append(row["energy_per_site"])
@@ -38,11 +38,13 @@ def read(folder: Path, references: dict[str, float]) -> dict[str, Any]:
     return {"name": folder.name, "energy": energy, "source": source, "rows": rows, "seeds": seeds}
 
 
-def cell(found: dict[str, Any], name: str) -> str:
-    """Relative distance and V-score."""
+def cell(found: dict[str, Any], name: str, energies: bool) -> str:
+    """Relative distance and V-score, or energy per site."""
     row = found["rows"].get(name)
     if row is None:
         return "-"
+    if energies:
+        return with_error(row["energy_per_site"], row["energy_per_site_error"])
     off = (row["energy_per_site"] - found["energy"]) / abs(found["energy"])
     error = row["energy_per_site_error"] / abs(found["energy"])
     return f"{scientific(off, error)}, {row['v_score']:.1e}"
@@ -73,20 +75,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--reference", nargs="*", default=[], metavar="NAME=ENERGY")
+    parser.add_argument("--energies", action="store_true")
     parser.add_argument("--json", type=Path, help="default: benchmarks/results/compared.json")
     parser.add_argument("--picture", type=Path, default=PICTURE)
     chosen = parser.parse_args()
     given = (each.partition("=") for each in chosen.reference)
     references = {name: float(energy) for name, _, energy in given}
     comparisons = [read(folder, references) for folder in chosen.folders]
+    unknown = [found["name"] for found in comparisons if found["energy"] is None]
+    if unknown and not chosen.energies:
+        raise SystemExit(f"no reference is known: --reference {unknown[0]}=ENERGY, or --energies")
     names = list(dict.fromkeys(name for found in comparisons for name in found["rows"]))
     columns = ["state", "parameters", "ms / eff. sample", *(found["name"] for found in comparisons)]
     print("|", " | ".join(columns), "|\n| :-- |" + " --: |" * (len(columns) - 1))
     for name in names:
         row = next(found["rows"][name] for found in comparisons if name in found["rows"])
         about = f"{row['parameters']} | {1e3 * row['seconds_per_effective_sample']:.2g}"
-        cells = " | ".join(cell(found, name) for found in comparisons)
+        cells = " | ".join(cell(found, name, chosen.energies) for found in comparisons)
         print(f"| {name} | {about} | {cells} |")
+    if chosen.energies:
+        return
     file = chosen.json or Path(__file__).parent / "results" / "compared.json"
     file.write_text(json.dumps(comparisons, indent=1) + "\n")
     picture(comparisons, names, chosen.picture)

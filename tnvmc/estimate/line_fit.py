@@ -128,9 +128,7 @@ def converging_tail(
     outside = np.flatnonzero(smooth > _TAIL * final)
     begin = int(outside[-1]) + 1 if outside.size else 0
     points = binned_steps(energy[begin:], error[begin:], variance[begin:], begin)
-    if len(points) < FEWEST_FOR_AN_ERROR or not _falls(v[begin:]):
-        return []
-    return points
+    return [] if len(points) < FEWEST_FOR_AN_ERROR or not _falls(v[begin:]) else points
 
 
 def _falls(variance: np.ndarray) -> bool:

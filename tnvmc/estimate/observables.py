@@ -82,7 +82,7 @@ class LocalTerms:
         flat = xp.reshape(states, (-1,))
         diagonal = to_namespace(np.diag(matrix).real.copy(), xp)
         values = xp.reshape(xp.take(diagonal, flat), states.shape)
-        if not _off_diagonal(matrix).any():
+        if not (matrix - np.diag(np.diag(matrix))).any():
             return values
         table = np.asarray(targets.get(terms[0].sites, _NO_TABLE))
         elements = to_namespace(_elements(terms[0], table), xp)
@@ -283,10 +283,6 @@ def _elements(term: Term, table: np.ndarray) -> np.ndarray:
     exists = table >= 0
     rows = np.arange(len(term.matrix))[:, None]
     return np.where(exists, term.matrix[rows, np.maximum(table, 0)], 0)
-
-
-def _off_diagonal(matrix: np.ndarray) -> np.ndarray:
-    return np.asarray(matrix - np.diag(np.diag(matrix)))
 
 
 def local_energy(operator: Operator, snapshot: Snapshot) -> Array:

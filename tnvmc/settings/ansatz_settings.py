@@ -207,8 +207,12 @@ _ONLY_IN_PYTHON = {
 }  # fmt: skip
 """Arguments of networks that a file does not set."""
 
-_BY_SIGNS = {"output": "`real`", "dtype": "`float64`"}
-"""Arguments whose default follows from the Hamiltonian, and what it is without phases."""
+_BY_SIGNS = {
+    "output": "`real` if psi > 0 is exact", "dtype": "`float64` if psi > 0 is exact",
+    "alpha": "4 with `sharing`, else 2",
+    "sharing": "`true` if psi > 0 is exact and there are at most as many symmetries as sites",
+}  # fmt: skip
+"""Arguments whose default follows from the Hamiltonian, and what it is."""
 
 
 def _network(kind: str, network: Network) -> Any:
@@ -232,7 +236,7 @@ def _key(name: str, kind: Any, default: Any, architecture: Any) -> tuple[Any, An
     text, without = meaning(architecture, name), _BY_SIGNS.get(name)
     if without is None:
         return kind, Field(default, description=text)
-    return kind | None, Field(None, description=f"{text} Default: {without} if psi > 0 is exact.")
+    return kind | None, Field(None, description=f"{text} Default: {without}.")
 
 
 class JastrowSettings(_WithoutBonds):

@@ -1,5 +1,6 @@
 """Settings with every default that depends on others: of a file, of a folder, or of a dict."""
 
+import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from tnvmc.ansatz.peps.starts.initial import AUTO
 from tnvmc.ansatz.peps.symmetries import default_sharing, sharing
 from tnvmc.contraction.schemes import default_chi
 from tnvmc.limits import Section
-from tnvmc.operators.symmetry import known_signs
+from tnvmc.operators.symmetry import known_signs, symmetry_group
 from tnvmc.operators.term import Operator
 from tnvmc.settings.config import DEFAULT_SAMPLES, Settings, default_dtype, measured_chi
 from tnvmc.settings.load import read_toml, validate, with_out
@@ -139,12 +140,10 @@ def _shares(settings: Settings, sizes: list[int], before: Sharing | None) -> boo
     asked for.
     """
     state, operator = settings.ansatz, hamiltonian(settings)
-    other_level = state.symmetrise or settings.orthogonal
-    if getattr(settings.optimizer, "product", None) is not None:
+    if sizes != sorted(sizes) or state.symmetrise or settings.orthogonal or state.kind != "peps":
         return False
-    if sizes != sorted(sizes) or other_level or state.kind != "peps":
-        return False
-    if operator is None or operator.fermions is not None:
+    quenched = getattr(settings.optimizer, "product", None) is not None
+    if quenched or operator is None or operator.fermions is not None:
         return False
     if before is None:
         return default_sharing(operator, max(state.D or 1, *sizes), state.bonds) is not None
@@ -157,8 +156,7 @@ def _shares(settings: Settings, sizes: list[int], before: Sharing | None) -> boo
 def _unset(section: Section, defaults: dict[str, Any]) -> dict[str, Any]:
     """Keep the defaults of keys that a section leaves out."""
     inner = getattr(section, "factors", {})
-    values = {k: v for k, v in defaults.items() if k in inner or getattr(section, k, 0) is None}
-    return values
+    return {k: v for k, v in defaults.items() if k in inner or getattr(section, k, 0) is None}
 
 
 def _of_ansatz(settings: Settings, operator: Operator | None) -> dict[str, Any]:
@@ -171,7 +169,7 @@ def _of_ansatz(settings: Settings, operator: Operator | None) -> dict[str, Any]:
     values: dict[str, Any] = {} if operator is None else {"dtype": default_dtype(operator)}
     dtype = ansatz.dtype or values.get("dtype")
     for key, state in ansatz.factors.items():
-        alone = _signs(False, state.is_autoregressive)
+        alone = _of_module(state, False, state.is_autoregressive)
         own = _unset(state, alone if state.is_network else {"dtype": dtype})
         own = {} if state.is_own else own
         own |= {"init": "simple_update"} if state.init == AUTO else {}  # nothing is tried of a part
@@ -180,18 +178,29 @@ def _of_ansatz(settings: Settings, operator: Operator | None) -> dict[str, Any]:
 
 
 def _of_network(settings: Settings, operator: Operator | None) -> dict[str, Any]:
-    """Give the signs and the phase of a network: those of its start, or of the ground state."""
+    """Give signs, phase and sharing of a network: those of its start, or of the ground state."""
     state = settings.ansatz
     before = (start_described(state.init) or {}).get("architecture") or {}
     marshall, exact = (False, False) if operator is None else known_signs(operator)
     exact &= state.marshall in (None, marshall) and settings.optimizer.kind != "time"
     exact &= not (settings.orthogonal or state.symmetrise)
-    return {key: before.get(key, value) for key, value in _signs(marshall, exact).items()}
+    shares = exact and not state.average and operator is not None and _has_symmetries(operator)
+    values = _of_module(state, marshall, exact, before.get("sharing", shares))
+    return {key: before.get(key, value) for key, value in values.items()}
 
 
-def _signs(marshall: bool, positive: bool) -> dict[str, Any]:
+def _of_module(state: Any, marshall: bool, positive: bool, shares: bool = False) -> dict[str, Any]:
+    shares = shares if getattr(state, "sharing", None) is None else state.sharing
     output, dtype = ("real", "float64") if positive else ("complex", "complex128")
-    return {"marshall": marshall, "output": output, "dtype": dtype}
+    alone = {"marshall": marshall, "output": output, "dtype": dtype}
+    return {**alone, "sharing": shares, "alpha": 4.0 if shares else 2.0}
+
+
+def _has_symmetries(operator: Operator) -> bool:
+    """Whether the Hamiltonian has all those of the lattice, at most one for each site."""
+    with contextlib.suppress(ValueError):
+        return 1 < len(symmetry_group(operator, ("point", "translation"))) <= operator.n_sites
+    return False
 
 
 def _chi(settings: Settings) -> int | Literal["auto"] | None:

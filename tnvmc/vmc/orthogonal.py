@@ -232,9 +232,7 @@ def _typical(logs: Array) -> float:
     """Median of the finite ones, 0 where there are none."""
     xp = array_namespace(logs)
     finite = logs[xp.isfinite(logs)]
-    if not finite.shape[0]:
-        return 0.0
-    return float(xp.sort(finite)[finite.shape[0] // 2])
+    return float(xp.sort(finite)[finite.shape[0] // 2]) if finite.shape[0] else 0.0
 
 
 def _amplitudes(ansatz: Ansatz, theta: Array, configs: Array, threads: int | None) -> LogAmplitude:

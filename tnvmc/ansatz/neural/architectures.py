@@ -56,8 +56,8 @@ class RBMConfig(Architecture):
     """A bias for each hidden unit."""
     sharing: StrictBool = False
     """Hidden units that symmetries of the lattice take to each other have the same weights."""
-    init_scale: NonNegativeNumber = 0.1
-    """Standard deviation of the parameters at a random start."""
+    init_scale: NonNegativeNumber | None = None
+    """Standard deviation of the parameters at a random start. Default: 0.1, less in a large one."""
 
 
 @dataclass(frozen=True)

@@ -222,9 +222,7 @@ def to_jax(array: Array) -> Array:
 
 def from_jax(array: Array, xp: Any) -> Array:
     """A JAX array in a namespace; on a GPU without a copy, on the host as it lies there too."""
-    if is_gpu(xp):
-        return xp.from_dlpack(array)
-    return to_namespace(np.asarray(array), xp)
+    return xp.from_dlpack(array) if is_gpu(xp) else to_namespace(np.asarray(array), xp)
 
 
 def beside(tree: Any, array: Array) -> Any:

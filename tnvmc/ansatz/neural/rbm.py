@@ -37,9 +37,8 @@ class RBM(nnx.Module):
     parameters) it is complex.  Parameters: `weights` W (N, H), `hidden_bias` b (H,) and
     `visible_bias` c or a (N,).  Cost: B N H.
 
-    All of them start as normal numbers of standard deviation `init_scale`: ln psi then differs
-    little between configurations, while the hidden units differ, which at zero they never would.
-
+    They start as normal numbers of standard deviation `init_scale`, not at zero, where hidden units
+    never differ. ln psi spreads by init_scale^2 N sqrt(H)/2: by default as of N = 16, H = 32.
     For d > 2 the units are the digit and s = d - 1 - 2 * digit (2 Sz); for d = 4 a site has two
     units, the binary digits: of electrons whether there is an up, a down.
 
@@ -57,10 +56,11 @@ class RBM(nnx.Module):
         self.images = images if len(images) > 1 else ()
         n_hidden = max(1, round(config.alpha * lattice.n_sites / max(1, len(images))))
 
+        least = 0.1 * min(1.0, (16 / n_units) ** 0.5 * (32 / (config.alpha * n_units)) ** 0.25)
+        scale = least if config.init_scale is None else config.init_scale
+
         def normal(*shape: int) -> nnx.Param[jax.Array]:
-            return nnx.Param(
-                config.init_scale * jax.random.normal(rngs.params(), shape, config.dtype)
-            )
+            return nnx.Param(scale * jax.random.normal(rngs.params(), shape, config.dtype))
 
         self.weights = normal(n_units, n_hidden)
         self.hidden_bias = normal(n_hidden) if config.hidden_bias else None

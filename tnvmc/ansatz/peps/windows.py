@@ -98,8 +98,7 @@ def _plan(
         width = max(columns) - min(columns) + 1
         window = Window(asked, patch, index, min(rows), n_rows, min(columns), width)
         strips.setdefault((window.row, n_rows), []).append(window)
-    return {key: tuple(sorted(inside, key=_end)) for key, inside in strips.items()}, tuple(far)
-
-
-def _end(window: Window) -> tuple[int, int, int]:
-    return window.column + window.width, window.column, window.index
+    return {
+        key: tuple(sorted(inside, key=lambda w: (w.column + w.width, w.column, w.index)))
+        for key, inside in strips.items()
+    }, tuple(far)

@@ -59,11 +59,6 @@ def _energy(axes: Any, curves: Sequence[Curve]) -> None:
     axes.set_ylim(low, high)
 
 
-def _varies(rates: np.ndarray) -> bool:
-    """Tell whether the learning rate is more than one number of the settings."""
-    return len({*rates[np.isfinite(rates)]}) > 1
-
-
 _PANELS = (
     Panel(_energy, PANELS["energy"].label),
     column("effective_samples", "effective\nsamples", limits=(0, None)),
@@ -71,5 +66,8 @@ _PANELS = (
         "power", r"power of $|\psi|^2$", limits=(0, 1.05),
         is_known=lambda powers: (powers < 1).any(),
     ),
-    column("learning_rate", "learning rate", limits=(0, None), is_known=_varies),
+    column(
+        "learning_rate", "learning rate", limits=(0, None),
+        is_known=lambda rates: len({*rates[np.isfinite(rates)]}) > 1,
+    ),
 )  # fmt: skip
