@@ -100,6 +100,7 @@ def state_of(asked: Table, operator: Operator, **scheme: Any) -> Any:
         first = {"dtype": asked["dtype"], **asked["first"]} if "dtype" in asked else asked["first"]
         second = asked["second"]
         second = {"marshall": False, **second} if second["kind"] in NETWORKS else second
+        second = {"sharing": False, **second} if second["kind"] == "rbm" else second
         return ProductOfStates(state_of(first, operator), state_of(second, operator))
     if kind == "slater":
         particles = operator.strings.particles(operator.magnetisation)  # type: ignore[union-attr,arg-type]
@@ -129,6 +130,9 @@ def network_of(kind: str, asked: Mapping[str, Any], operator: Operator) -> Any:
     signs = checkerboard(lattice) if asked.pop("marshall", marshall) else None
     if kind == "rbm":
         asked.setdefault("dtype", "float64" if positive else "complex128")
+        n_images = len(symmetry_group(operator, ("point", "translation")))
+        shares = positive and not average and 1 < n_images <= lattice.n_sites
+        asked.setdefault("alpha", 4 if asked.setdefault("sharing", shares) else 2)
     else:
         asked.setdefault("output", "real" if positive else "complex")
     group = symmetry_group(operator, average) if average else None

@@ -80,11 +80,28 @@ def test_signs_and_phase_of_a_network_follow_the_hamiltonian(
     assert (found("rbm").marshall, found("rbm").dtype) == (
         marshall, "float64" if positive else "complex128",
     )  # fmt: skip
+    assert found("rbm").sharing == (positive and lattice == SQUARE)
+    for keys, alpha in (((), 4 if found("rbm").sharing else 2), (("ansatz.sharing=false",), 2)):
+        assert found("rbm", *keys).alpha == alpha
     # Signs that are asked for are not the exact ones any more, and a state that is not the lowest
     # has nodes.
     changed = found("cnn", f"ansatz.marshall={str(not marshall).lower()}")
     assert (changed.marshall, changed.output) == (not marshall, "complex")
     assert found("cnn", "ansatz.symmetrise=['point']").output == "complex"
+    average = found("rbm", "ansatz.average=['spin']")
+    assert (average.sharing, average.alpha) == (False, 2)
+
+
+def test_a_machine_shares_hidden_units_by_symmetries_that_the_hamiltonian_has() -> None:
+    def shares(shape: list[int], boundary: str = "open", model: str = "tfim") -> bool:
+        lattice = {"shape": shape, "boundary": boundary}
+        data = {"lattice": lattice, "hamiltonian": {"model": model}, "ansatz": {"kind": "rbm"}}
+        found: bool = complete(validate(data, ())).ansatz.sharing
+        return found
+
+    assert shares([2, 3]) and shares([4, 4], model="rydberg")
+    assert not shares([4, 4], "periodic")  # 128 symmetries of 16 sites would leave no hidden units
+    assert not shares([1, 1])
 
 
 def test_a_network_that_goes_on_has_the_signs_of_its_start(tmp_path: Any) -> None:
