@@ -118,6 +118,12 @@ def test_known_energies_agree_with_diagonalisation(operator) -> None:
         models.shastry_sutherland(lattices.shastry_sutherland(4, 4, "periodic"), 0.7, 1.0),
         models.shastry_sutherland(lattices.shastry_sutherland(4, 4), 0.5, 1.0),
         heisenberg(chain(64)),
+        # of whole lattices they are known
+        heisenberg(square(4, 4, vacant=[0, 5])),
+        tfim(square(4, 4, vacant=[0, 5]), h=3.0),
+        models.shastry_sutherland(
+            lattices.shastry_sutherland(4, 4, "periodic", vacant=[0]), 0.3, 1.0
+        ),
     ],
 )
 def test_nothing_is_made_up(operator) -> None:

@@ -37,7 +37,7 @@ def finished(settings: Settings) -> Run:
         "version": __version__, "config": settings.as_dict(),
         "effective_samples": None,
     }  # fmt: skip
-    return Run(Path("run"), settings.as_dict(), lines, result)
+    return Run(Path(str(settings.run.out)), settings.as_dict(), lines, result)
 
 
 def test_a_state_measured_alike_is_in_the_table(compared: Series) -> None:
@@ -59,6 +59,7 @@ REASONS: list[tuple[Callable[[Json], Any], str]] = [
 DIFFERENCES: list[tuple[Callable[[Json], Any], str, Any, Any]] = [
     (lambda r: r.update(n_samples=128), "n_samples", 128, 64),
     (lambda r: r.update(version="0.0.1"), "version", "0.0.1", __version__),
+    (config("optimizer", steps=3), "steps", 3, 4),
     (config("hamiltonian", J=2.0), "hamiltonian", None, None),
     (config("lattice", boundary="periodic"), "hamiltonian", None, None),
     (config("measure", symmetrise=["spin"]), "symmetrise", ["spin"], []),

@@ -16,7 +16,7 @@ from tnvmc.report.plots import energy_picture
 from tnvmc.storage import run_folder as records
 from tnvmc.storage.files import write_atomically
 from tnvmc.storage.run_files import Run
-from tnvmc.storage.run_folder import FolderError, RunFolder
+from tnvmc.storage.run_folder import SERIES, FolderError, RunFolder
 from tnvmc.vmc.results import StepRecord
 
 SETTINGS = {"ansatz": {"D": 3}, "run": {"seed": 1}}
@@ -227,3 +227,11 @@ def test_a_name_may_be_as_long_as_the_system_takes(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="too long"):
         write_atomically(tmp_path / ("n" * 300), b"x")
     assert os.listdir(tmp_path) == ["n" * 255]
+
+
+@pytest.mark.parametrize("name", sorted(SERIES))
+def test_a_run_is_not_put_where_several_are(name: str, tmp_path: Path) -> None:
+    """Nothing but the series was found in that folder again."""
+    (tmp_path / name).write_text("")
+    with pytest.raises(FolderError, match="holds (a|an|several) "):
+        RunFolder.create(tmp_path, {})

@@ -42,7 +42,8 @@ def known_energy(operator: Operator, magnetisation: int | None = None) -> KnownE
     Found by model, lattice shape, boundary and ratios of couplings: J1-J2 without J2 and XXZ
     with Jz = J count as Heisenberg, and a common positive factor scales the energy.  Free fermions
     (TFIM chains of any length) and dimer singlets (Shastry-Sutherland) by formula, the others from
-    `known_energies.toml`.  Sums and multiples of operators carry no couplings and are not found.
+    `known_energies.toml`.  Not found are sums and multiples of operators, which carry no couplings,
+    and lattices with vacant places.
     """
     require_operator("known_energy", "operator", operator)
     if magnetisation is not None:
@@ -50,23 +51,21 @@ def known_energy(operator: Operator, magnetisation: int | None = None) -> KnownE
     operator.states(magnetisation)  # ValueError
     smallest = smallest_magnetisation(operator.n_sites, operator.local_dim)
     sector = abs(magnetisation or 0) if abs(magnetisation or 0) > smallest else 0
-    given: dict[str, Any] = dict(operator.couplings or {})
-    if not given or any(map(np.ndim, given.values())):
+    given, lattice = dict[str, Any](operator.couplings or {}), operator.lattice
+    if not given or any(map(np.ndim, given.values())) or lattice.vacant:
         return None
     model, couplings = _canonical(operator.name, given)
     scale = next(iter(couplings.values()), 0.0)
     if scale <= 0:
         return None
     ratios = tuple(value / scale for value in couplings.values())[1:]
-    lattice = operator.lattice
     if model == "tfim" and lattice.kind == "chain":
         return _tfim_chain(lattice.n_sites, lattice.boundary == "periodic", **couplings)
     if model == "shastry_sutherland":
         return None if sector else _dimer_singlets(lattice, **couplings)
     place = model, lattice.kind, lattice.boundary, sector
-    shapes = [lattice.shape]
-    if lattice.boundary != "cylinder":  # others may be turned by 90 degrees
-        shapes.append((lattice.n_cols, lattice.n_rows))
+    turned = [] if lattice.boundary == "cylinder" else [(lattice.n_cols, lattice.n_rows)]
+    shapes = [lattice.shape, *turned]
     tables = (each for each in published() if each.place == place)
     for table, (n_rows, n_cols) in itertools.product(tables, shapes):
         found = table.energies.get(f"{n_rows}x{n_cols}")

@@ -14,6 +14,7 @@ import numpy as np
 
 from tnvmc.backend.random import uniforms
 from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.mixing import error_of_mean
 from tnvmc.estimate.statistics import of_many
 from tnvmc.limits import Json
 from tnvmc.sampling import streams
@@ -170,8 +171,8 @@ def mean_of(rows: Sequence[ScanRow]) -> MeanRow:
 
 
 def _over(values: Sequence[Any]) -> tuple[float, float]:
-    """Give the mean of independent values, and its error from their scatter."""
-    return float(np.mean(values)), float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    """Give the mean of independent values, and its error, larger for few (`error_of_mean`)."""
+    return float(np.mean(values)), float(error_of_mean(np.subtract(values, np.mean(values))))
 
 
 def _judged(
@@ -182,7 +183,7 @@ def _judged(
     yield Diagnostic("averaged", "good", {
         "n_runs": len(rows), "mean": value, "error": error, "units": mean.units,
         "sampling_error": mean.sampling_error / mean.n_sites,
-        "scatter": error * math.sqrt(len(rows)),
+        "scatter": float(np.std([row.energy for row in rows], ddof=1)) / mean.n_sites,
     })  # fmt: skip
     if len(rows) < asked:
         yield Diagnostic("runs_missing", "warning", {"n_runs": len(rows), "asked": asked})

@@ -84,10 +84,8 @@ class ComparisonKind(base.SeriesKind):
             if section in data:
                 why = "does not go with a comparison, whose states share all but [[ansatz]]"
                 raise ConfigError(conflict(heading(section), why))
-        blocks, budget = (
-            expansion.ansatz_blocks(data.get("ansatz")),
-            expansion.budget_of(data.get("compare")),
-        )
+        blocks = expansion.ansatz_blocks(data.get("ansatz"))
+        budget = expansion.budget_of(data.get("compare"))
         shared = {key: part for key, part in data.items() if key not in ("ansatz", "compare")}
         common = validate({**shared, "ansatz": {"kind": "peps", "D": 1}})
         if (common.run.starts or 1) > 1:
@@ -150,10 +148,11 @@ class ComparisonKind(base.SeriesKind):
             operator = build_operator(measured)
         except ValueError as error:
             return Diagnostic("settings_unreadable", "error", {"reason": str(error)})
-        shared, conserved = series.details, operator.conserves_magnetisation
-        conserved = conserved and operator.fermions is None
+        conserved = operator.conserves_magnetisation and operator.fermions is None
+        shared, rules = series.details, (measured.optimizer, series.runs[run.path.name].optimizer)
         own, wanted = measured.sampler.magnetisation, shared.magnetisation or 0
         alike = {
+            **{key: tuple(getattr(each, key) for each in rules) for key in ("steps", "seconds")},
             "hamiltonian": (fingerprint(operator), fingerprint(series.operator)),
             "magnetisation": (own if conserved else None, wanted if conserved else None),
             "particles": (operator.magnetisation, series.operator.magnetisation),

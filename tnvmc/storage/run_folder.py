@@ -283,6 +283,7 @@ def refuse_occupied(path: Path, other: str = "") -> None:
     another = other or "choose another --out"
     if os.path.lexists(path) and not path.is_dir():
         raise FolderError(f"{path}: is a file or a dead link; {another}")
+    refuse_series(path)
     if held := run_files_in(path):
         or_on = other or f"continue it with --resume {path} or {another}"
         raise FolderError(f"{path}: holds a run already ({', '.join(held)}); {or_on}")
