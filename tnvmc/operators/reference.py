@@ -65,9 +65,8 @@ def known_energy(operator: Operator, magnetisation: int | None = None) -> KnownE
         return None if sector else _dimer_singlets(lattice, **couplings)
     place = model, lattice.kind, lattice.boundary, sector
     turned = [] if lattice.boundary == "cylinder" else [(lattice.n_cols, lattice.n_rows)]
-    shapes = [lattice.shape, *turned]
     tables = (each for each in published() if each.place == place)
-    for table, (n_rows, n_cols) in itertools.product(tables, shapes):
+    for table, (n_rows, n_cols) in itertools.product(tables, [lattice.shape, *turned]):
         found = table.energies.get(f"{n_rows}x{n_cols}")
         if found and np.allclose(table.ratios, ratios, rtol=1e-9, atol=0):
             unit = scale * (lattice.n_sites if table.unit == "per site" else 1)

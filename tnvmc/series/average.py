@@ -124,8 +124,7 @@ class AverageKind(ScanKind):
         _, seeds, random = series.details
         about = base.about(series)
         for key in random:
-            if key in about["hamiltonian"]:
-                del about["hamiltonian"][key]
+            about["hamiltonian"].pop(key, None)
         if random:
             del about["fingerprint"]
         random = {key: list(ends) for key, ends in random.items()}

@@ -9,6 +9,7 @@ import numpy as np
 
 from tnvmc._version import __version__
 from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.estimate.mixing import error_of_mean
 from tnvmc.limits import Json
 from tnvmc.operators.properties import fingerprint
 from tnvmc.series import expansion
@@ -261,16 +262,17 @@ def _mean(name: str, rows: Sequence[ComparedRun], known: Reference) -> ComparedR
 
     Steps, variances, V-scores and seconds are medians.
     """
-    n, energy = rows[0].n_sites, float(np.mean([row.energy for row in rows]))
-    scatter = float(np.std([row.energy for row in rows], ddof=1)) if len(rows) > 1 else None
-    by_samples = math.hypot(*(row.energy_error for row in rows)) / len(rows)
-    error = max(by_samples, (scatter or 0.0) / math.sqrt(len(rows)))
+    n, energies = rows[0].n_sites, np.array([row.energy for row in rows])
+    energy, several = float(energies.mean()), len(rows) > 1
+    scatter = float(energies.std(ddof=1)) / n if several else None
+    by_seeds = float(error_of_mean(energies - energy)) if several else 0.0
+    error = max(math.hypot(*(row.energy_error for row in rows)) / len(rows), by_seeds)
     values: dict[str, Any] = {
         key: expansion.median(as_array([getattr(row, key) for row in rows]))
         for key in ("variance", "v_score", "steps", "seconds", *SECONDS)
     }
     values |= {"energy_per_site": energy / n, "energy_per_site_error": error / n}
-    values |= {"scatter": None if scatter is None else scatter / n}
+    values["scatter"] = scatter
     if known.energy is not None:
         values["relative_error"] = (energy - known.energy) / abs(known.energy)
         values["relative_error_error"] = error / abs(known.energy)
