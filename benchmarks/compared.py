@@ -54,9 +54,11 @@ def picture(comparisons: list[dict[str, Any]], names: list[str], file: Path) -> 
     """Draw relative distances, a point for each seed; what lies below 1e-5 stands at 1e-5."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10.0, 4.6), layout="constrained")
-    panels = figure.subplots(1, len(comparisons), sharey=True, squeeze=False)[0]
-    for axis, found in zip(panels, comparisons, strict=True):
+    n_rows = -(-len(comparisons) // 4)
+    n_columns = -(-len(comparisons) // n_rows)
+    figure = Figure(figsize=(10.0, 4.6 * n_rows), layout="constrained")
+    panels = figure.subplots(n_rows, n_columns, sharey=True, squeeze=False).ravel()
+    for axis, found in zip(panels, comparisons, strict=False):
         for number, name in enumerate(reversed(names)):
             reference = found["energy"]
             off = [(e - reference) / abs(reference) for e in found["seeds"].get(name, ())]

@@ -132,7 +132,8 @@ def network_of(kind: str, asked: Mapping[str, Any], operator: Operator) -> Any:
         asked.setdefault("dtype", "float64" if positive else "complex128")
         n_images = len(symmetry_group(operator, ("point", "translation")))
         shares = positive and not average and 1 < n_images <= lattice.n_sites
-        asked.setdefault("alpha", 4 if asked.setdefault("sharing", shares) else 2)
+        few = lattice.n_sites <= 36
+        asked.setdefault("alpha", 4 if asked.setdefault("sharing", shares) and few else 2)
     else:
         asked.setdefault("output", "real" if positive else "complex")
     group = symmetry_group(operator, average) if average else None

@@ -99,6 +99,12 @@ def test_a_machine_shares_hidden_units_by_symmetries_that_the_hamiltonian_has() 
         found: bool = complete(validate(data, ())).ansatz.sharing
         return found
 
+    def units(*shape: int) -> float:
+        lattice = {"lattice": {"shape": list(shape)}, "hamiltonian": {"model": "heisenberg"}}
+        found: float = complete(validate({**lattice, "ansatz": {"kind": "rbm"}}, ())).ansatz.alpha
+        return found
+
+    assert (units(6, 6), units(6, 8)) == (4, 2)  # 1000 parameters at most, as S is averaged
     assert shares([2, 3]) and shares([4, 4], model="rydberg")
     assert not shares([4, 4], "periodic")  # 128 symmetries of 16 sites would leave no hidden units
     assert not shares([1, 1])

@@ -209,7 +209,7 @@ _ONLY_IN_PYTHON = {
 
 _BY_SIGNS = {
     "output": "`real` if psi > 0 is exact", "dtype": "`float64` if psi > 0 is exact",
-    "alpha": "4 with `sharing`, else 2",
+    "alpha": "4 where `sharing` is the default and up to 36 sites, else 2",
     "sharing": "`true` if psi > 0 is exact and there are at most as many symmetries as sites",
 }  # fmt: skip
 """Arguments whose default follows from the Hamiltonian, and what it is."""

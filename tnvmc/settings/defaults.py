@@ -170,8 +170,7 @@ def _of_ansatz(settings: Settings, operator: Operator | None) -> dict[str, Any]:
     dtype = ansatz.dtype or values.get("dtype")
     for key, state in ansatz.factors.items():
         alone = _of_module(state, False, state.is_autoregressive)
-        own = _unset(state, alone if state.is_network else {"dtype": dtype})
-        own = {} if state.is_own else own
+        own = {} if state.is_own else _unset(state, alone if state.is_network else {"dtype": dtype})
         own |= {"init": "simple_update"} if state.init == AUTO else {}  # nothing is tried of a part
         values[key] = state.model_copy(update=own)
     return values
@@ -184,23 +183,24 @@ def _of_network(settings: Settings, operator: Operator | None) -> dict[str, Any]
     marshall, exact = (False, False) if operator is None else known_signs(operator)
     exact &= state.marshall in (None, marshall) and settings.optimizer.kind != "time"
     exact &= not (settings.orthogonal or state.symmetrise)
-    shares = exact and not state.average and operator is not None and _has_symmetries(operator)
-    values = _of_module(state, marshall, exact, before.get("sharing", shares))
+    alone = exact and not state.average
+    values = _of_module(state, marshall, exact, _shared_units(operator) if alone else 0.0)
     return {key: before.get(key, value) for key, value in values.items()}
 
 
-def _of_module(state: Any, marshall: bool, positive: bool, shares: bool = False) -> dict[str, Any]:
-    shares = shares if getattr(state, "sharing", None) is None else state.sharing
+def _of_module(state: Any, marshall: bool, positive: bool, units: float = 0.0) -> dict[str, Any]:
+    shares = units > 0 if getattr(state, "sharing", None) is None else state.sharing
     output, dtype = ("real", "float64") if positive else ("complex", "complex128")
     alone = {"marshall": marshall, "output": output, "dtype": dtype}
-    return {**alone, "sharing": shares, "alpha": 4.0 if shares else 2.0}
+    return {**alone, "sharing": shares, "alpha": (shares and units) or 2.0}
 
 
-def _has_symmetries(operator: Operator) -> bool:
-    """Whether the Hamiltonian has all those of the lattice, at most one for each site."""
+def _shared_units(operator: Any) -> float:
+    """Hidden units per site that share weights, for a thousand parameters; 0 where none do."""
     with contextlib.suppress(ValueError):
-        return 1 < len(symmetry_group(operator, ("point", "translation"))) <= operator.n_sites
-    return False
+        if 1 < len(symmetry_group(operator, ("point", "translation"))) <= operator.n_sites:
+            return 4.0 if operator.n_sites <= 36 else 2.0
+    return 0.0
 
 
 def _chi(settings: Settings) -> int | Literal["auto"] | None:
