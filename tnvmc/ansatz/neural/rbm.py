@@ -37,8 +37,9 @@ class RBM(nnx.Module):
     parameters) it is complex.  Parameters: `weights` W (N, H), `hidden_bias` b (H,) and
     `visible_bias` c or a (N,).  Cost: B N H.
 
-    They start as normal numbers of standard deviation `init_scale`, not at zero, where hidden units
-    never differ. ln psi spreads by init_scale^2 N sqrt(H)/2: by default as of N = 16, H = 32.
+    They start as normal numbers of standard deviation `init_scale`, not 0, where hidden units never
+    differ.  ln psi spreads by init_scale^2 N sqrt(H) / 2: by default as of N = 16 and H = 32.
+
     For d > 2 the units are the digit and s = d - 1 - 2 * digit (2 Sz); for d = 4 a site has two
     units, the binary digits: of electrons whether there is an up, a down.
 
@@ -55,7 +56,6 @@ class RBM(nnx.Module):
         images = tuple(g.sites for g in space_group(lattice)) if config.sharing else ()
         self.images = images if len(images) > 1 else ()
         n_hidden = max(1, round(config.alpha * lattice.n_sites / max(1, len(images))))
-
         least = 0.1 * min(1.0, (16 / n_units) ** 0.5 * (32 / (config.alpha * n_units)) ** 0.25)
         scale = least if config.init_scale is None else config.init_scale
 
