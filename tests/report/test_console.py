@@ -153,7 +153,8 @@ def test_the_headline_says_how_configurations_are_drawn() -> None:
     operator = heisenberg(square(4, 4))
     plain = headline(settings(), operator, 288)
     assert plain == (
-        "heisenberg, square 4 x 4 open; rbm float64, 288 parameters from random; sr, 100 steps"
+        "heisenberg, square 4 x 4 open; rbm float64, hidden units shared by symmetries, "
+        "288 parameters from random; sr, 100 steps"
     )
     assert headline(settings(power=0.5), operator, 288) == plain + "; steps drawn from |psi|^1"
     ranks = Ranks()

@@ -255,7 +255,7 @@ def test_what_reads_the_whole_grid_is_told_so(kind: str) -> None:
         (16 * 2 * 6**4 * 8, [4, 4], 6, "peps", True),
         (16 * 2 * 6**4 * 8 - 1, [4, 4], 6, "peps", False),
         (8 * 2 * 6**2 * 8 * 2, [1, 8], 6, "peps", True),
-        (3000, [4, 4], None, "rbm", False),
+        (1000, [4, 4], None, "rbm", False),
     ],
 )
 def test_what_does_not_fit_into_memory_is_refused_before_it_begins(

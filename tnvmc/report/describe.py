@@ -149,7 +149,7 @@ def symmetries_text(ansatz: Json, counted: Json | None = None) -> str:
         number = f"{counted['symmetries']} " if counted else ""
         bulk = {**ansatz, **(counted or {})}
         edge, period = bulk.get("edge"), bulk.get("period") or 1
-        text = f"tensors shared by {number}symmetries"
+        text = f"{'hidden units' if 'alpha' in ansatz else 'tensors'} shared by {number}symmetries"
         if edge is not None:
             several = f", period {period}" if period > 1 else ""
             text += f" and in the bulk (edge {edge}{several})"
