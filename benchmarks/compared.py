@@ -70,6 +70,8 @@ def picture(comparisons: list[dict[str, Any]], names: list[str], file: Path) -> 
         axis.grid(alpha=0.3)
         axis.set_title(f"{found['name']}\n{found['energy']:.6g} ({found['source']})", fontsize=9)
         axis.set_xlabel("relative distance")
+    for axis in panels[len(comparisons) :]:
+        axis.set_visible(False)
     figure.savefig(file, dpi=110)
 
 
