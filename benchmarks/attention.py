@@ -135,7 +135,7 @@ def main() -> None:
     file = chosen.json or Path(__file__).parent / "results" / "attention.json"
     file.write_text(json.dumps(found, indent=1) + "\n")
     print(f"written to {file}")
-    if not chosen.quick:
+    if chosen.json is None:
         picture(found["maps"])
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from tnvmc.shown import scientific, with_error
 
+FLOOR = 1e-5  # the least relative distance that is drawn
 PICTURE = Path(__file__).parent.parent / "docs" / "_static" / "compared_6x6.png"
 
 
@@ -51,7 +52,10 @@ def cell(found: dict[str, Any], name: str, energies: bool) -> str:
 
 
 def picture(comparisons: list[dict[str, Any]], names: list[str], file: Path) -> None:
-    """Draw relative distances, a point for each seed; what lies below 1e-5 stands at 1e-5."""
+    """Draw relative distances, a point for each seed, and the error of their mean as a bar.
+
+    What lies below 1e-5, or below 0, stands at 1e-5 as an open point.
+    """
     from matplotlib.figure import Figure
 
     n_rows = -(-len(comparisons) // 4)
@@ -63,8 +67,14 @@ def picture(comparisons: list[dict[str, Any]], names: list[str], file: Path) -> 
             reference = found["energy"]
             off = [(e - reference) / abs(reference) for e in found["seeds"].get(name, ())]
             colour = "C0" if "PEPS" in name or "MPS" in name else "C1"
-            shown = [max(x, 1e-5) for x in off]
-            axis.plot(shown, [number] * len(off), "o", ms=5, alpha=0.6, color=colour)
+            for x in off:
+                filled = colour if x > FLOOR else "none"
+                axis.plot(max(x, FLOOR), number, "o", ms=5, alpha=0.6, color=colour, mfc=filled)
+            if off:
+                mean = sum(off) / len(off)
+                error = found["rows"][name]["energy_per_site_error"] / abs(reference)
+                ends = [max(end, FLOOR) for end in (mean - error, mean + error)]
+                axis.plot(ends, [number, number], "-", lw=1, color=colour)
         axis.set_xscale("log")
         axis.set_yticks(range(len(names)), reversed(names))
         axis.grid(alpha=0.3)
