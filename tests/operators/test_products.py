@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from tests import oracles
 from tests.magnets import dzyaloshinskii_moriya, xyz
 from tnvmc.backend.arguments import ArgumentWarning
-from tnvmc.lattice import Lattice, chain, from_bonds, square
+from tnvmc.lattice import Lattice, chain, from_bonds, kagome, square, triangular
 from tnvmc.operators.models import heisenberg, j1j2, rydberg, tfim, xxz
 from tnvmc.operators.products import product_matrix
 from tnvmc.operators.properties import fingerprint, rotation_invariant
@@ -117,17 +118,30 @@ def test_bonds_of_a_list_keep_their_direction() -> None:
 
 
 @pytest.mark.parametrize(
-    "lattice", [chain(5, "periodic"), square(3, 4, "periodic"), square(3, 3, "cylinder")]
+    ("lattice", "kinds", "shifts"),
+    [
+        (chain(5, "periodic"), ["nearest", "diagonal"], [(0, 1)]),
+        (square(3, 4, "periodic"), ["nearest", "diagonal"], [(0, 1), (1, 0)]),
+        (square(3, 3, "cylinder"), ["nearest", "diagonal"], [(0, 1)]),
+        # one step of half a ring leads there the shorter way over the boundary
+        (triangular(2, 6, "periodic"), ["next_nearest"], [(0, 1), (1, 0)]),
+        (triangular(4, 4, "periodic"), ["nearest", "next_nearest"], [(0, 1), (1, 0)]),
+        (kagome(4, 4, "periodic"), ["nearest", "next_nearest"], [(0, 2), (2, 0)]),
+    ],
 )
-@pytest.mark.parametrize("kind", ["nearest", "diagonal"])
-def test_a_product_with_a_direction_is_translation_invariant(lattice: Lattice, kind: str) -> None:
-    operator = Operator.from_products(lattice, [("Sx Sy - Sy Sx", kind, 1.0)])
-    signs = {term.sites: np.sign(term.matrix[1, 2].imag) for term in operator.terms}
-    rows, cols = np.divmod(np.arange(lattice.n_sites), lattice.n_cols)
-    shifted = rows * lattice.n_cols + (cols + 1) % lattice.n_cols
-    for (a, b), sign in signs.items():
-        i, j = int(shifted[a]), int(shifted[b])
-        assert signs[min(i, j), max(i, j)] == (sign if i < j else -sign)
+def test_a_product_with_a_direction_is_translation_invariant(
+    lattice: Lattice, kinds: list[str], shifts: list[tuple[int, int]]
+) -> None:
+    places = np.stack(np.divmod(lattice.places, lattice.n_cols), axis=1)
+    site = {place: number for number, place in enumerate(lattice.places)}
+    for kind, shift in itertools.product(kinds, shifts):
+        operator = Operator.from_products(lattice, [("Sx Sy - Sy Sx", kind, 1.0)])
+        signs = {term.sites: np.sign(term.matrix[1, 2].imag) for term in operator.terms}
+        rows, cols = ((places + shift) % lattice.shape).T
+        shifted = [site[place] for place in (rows * lattice.n_cols + cols).tolist()]
+        for (a, b), sign in signs.items():
+            i, j = shifted[a], shifted[b]
+            assert signs[min(i, j), max(i, j)] == (sign if i < j else -sign), (kind, shift)
 
 
 def test_couplings_one_by_one_and_complex() -> None:

@@ -8,7 +8,7 @@ import pytest
 from tnvmc import lattice as lattices
 from tnvmc.exact import exact_ground_state
 from tnvmc.lattice import chain, square, triangular
-from tnvmc.operators import heisenberg, j1j2, known_energy, models, rydberg, tfim, xxz
+from tnvmc.operators import Operator, heisenberg, j1j2, known_energy, models, rydberg, tfim, xxz
 from tnvmc.operators.reference import published
 from tnvmc.trust.reference import find_reference
 
@@ -52,6 +52,14 @@ def test_energies_belong_to_their_sector() -> None:
     assert find_reference(operator, 2).energy == triplet.energy_total
     dimers = models.shastry_sutherland(lattices.shastry_sutherland(4, 4, "periodic"), 0.6, 1.2)
     assert known_energy(dimers) is not None and known_energy(dimers, 2) is None
+
+
+def test_a_reference_is_not_that_of_the_same_terms_on_fewer_sites() -> None:
+    terms = [("Sx Sx + Sy Sy + Sz Sz", [(0, 1), (1, 2), (2, 3)]), ("Sz", [0, 1, 2, 3], 2.0)]
+    for n_sites in (4, 8):
+        operator = Operator.from_products(chain(n_sites), terms)
+        exact = exact_ground_state(operator, 0).energy
+        assert find_reference(operator, 0).energy == pytest.approx(exact, abs=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -114,6 +122,7 @@ def test_known_energies_agree_with_diagonalisation(operator) -> None:
         heisenberg(square(8, 8)) + heisenberg(square(8, 8)),
         tfim(square(4, 4), h=2.9),
         tfim(chain(2, "periodic")),
+        tfim(chain(8), 1.0, 0.0),  # free fermions have no sector of Sz
         rydberg(square(4, 4), V=7.1),
         models.shastry_sutherland(lattices.shastry_sutherland(4, 4, "periodic"), 0.7, 1.0),
         models.shastry_sutherland(lattices.shastry_sutherland(4, 4), 0.5, 1.0),

@@ -66,7 +66,7 @@ def square(n_rows: int, n_cols: int, boundary: str = "open", vacant: Places = ()
     """Build a square lattice of n_rows x n_cols sites.
 
     Bonds: "nearest", "diagonal" (both diagonals of every plaquette), and "third" (two steps along a
-    row or a column, J3 of J1-J2-J3 models).
+    row or a column, J3 of J1-J2-J3 models; not on rings of 3, where these end at neighbours).
     """
     shape, edges = _check_grid(n_rows, n_cols, boundary)
     nearest = _grid_bonds(shape, edges, _SIDES)

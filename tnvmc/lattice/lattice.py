@@ -105,18 +105,28 @@ class Lattice:
             return self.directions[kind]
         if self.kind in LISTED:
             return None
-        return tuple(_forward(self, bond) for bond in self.bonds[kind])
+        turns, shortest = self._ways_round(kind)
+        bonds = np.reshape(self.bonds[kind], (-1, 2)).astype(int)
+        ends = np.stack(np.divmod(np.array(self.places)[bonds], self.n_cols), axis=-1)
+        steps = ends[:, 1] - ends[:, 0] + turns[shortest.argmax(axis=0)] * self.shape
+        signs = [1 if step > [0, 0] else -1 for step in steps.tolist()]
+        return tuple(bond[::sign] for bond, sign in zip(self.bonds[kind], signs, strict=True))
 
     def joined_twice(self, kind: str) -> tuple[Patch, ...]:
         """Give the bonds of a kind whose sites are as near the other way round a short ring."""
         if self.coordinates is None or self.boundary == "open" or not self.bonds[kind]:
             return ()
-        ends = self.coordinates[np.array(self.bonds[kind])]
-        turns = [range(-wraps, wraps + 1) for wraps in self.periodic]
-        shifts = np.array([*itertools.product(*turns)]) * self.shape @ self.cell
-        lengths = np.linalg.norm(ends[:, 1] - ends[:, 0] + shifts[:, None], axis=-1)
-        twice = (lengths < lengths.min(axis=0) + SAME).sum(axis=0) > 1
-        return tuple(itertools.compress(self.bonds[kind], twice))
+        both = self._ways_round(kind)[1].sum(axis=0) > 1
+        return tuple(itertools.compress(self.bonds[kind], both))
+
+    def _ways_round(self, kind: str) -> tuple[np.ndarray, np.ndarray]:
+        """Turns round the rings (T, 2), none first, and whether each bond is shortest so (T, B)."""
+        ends = np.asarray(self.coordinates)[np.reshape(self.bonds[kind], (-1, 2)).astype(int)]
+        ways = ([0, 1, -1] if ring else [0] for ring in self.periodic)
+        turns = np.array([*itertools.product(*ways)])
+        apart = ends[:, 1] - ends[:, 0] + (turns * self.shape @ self.cell)[:, None]
+        lengths = np.linalg.norm(apart, axis=-1)
+        return turns, lengths < lengths.min(axis=0) + SAME
 
     def positions(self) -> np.ndarray:
         """Give (x, y) of every site, (N, 2); ValueError for a list of bonds without coordinates."""
@@ -307,16 +317,6 @@ def nearest_images(offsets: np.ndarray, lattice: Lattice) -> np.ndarray:
         images[..., 1] -= right[1] * np.round(images[..., 1] / right[1])
     nearest = (images**2).sum(axis=-1).argmin(axis=-1)
     return np.take_along_axis(images, nearest[..., None, None], axis=-2)[..., 0, :]
-
-
-def _forward(lattice: Lattice, bond: Patch) -> Patch:
-    """Turn a bond that closes a ring: it leads from the last site of the ring to the first."""
-    ends = np.array([divmod(lattice.places[site], lattice.n_cols) for site in bond])
-    step = ends[1] - ends[0]
-    for axis, (wraps, length) in enumerate(zip(lattice.periodic, lattice.shape, strict=True)):
-        if wraps and abs(step[axis]) > length / 2:
-            step[axis] -= np.sign(step[axis]) * length
-    return bond if tuple(step) > (0, 0) else bond[::-1]
 
 
 def grid_coordinates(shape: tuple[int, int]) -> np.ndarray:

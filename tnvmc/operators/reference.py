@@ -59,7 +59,7 @@ def known_energy(operator: Operator, magnetisation: int | None = None) -> KnownE
     if scale <= 0:
         return None
     ratios = tuple(value / scale for value in couplings.values())[1:]
-    if model == "tfim" and lattice.kind == "chain":
+    if model == "tfim" and lattice.kind == "chain" and couplings["h"]:
         return _tfim_chain(lattice.n_sites, lattice.boundary == "periodic", **couplings)
     if model == "shastry_sutherland":
         return None if sector else _dimer_singlets(lattice, **couplings)

@@ -149,7 +149,7 @@ def _diagonalised(operator: Operator, sector: int | None, most: int) -> KnownEne
     if operator.states(sector).dimension > most:
         return None
     named: Sector = "full" if sector is None else sector
-    key = fingerprint(operator), sector
+    key = operator.n_sites, fingerprint(operator), sector
     energy = _remembered(key, lambda: exact_ground_state(operator, named).energy)
     return None if energy is None else KnownEnergy(energy, 0.0, "diagonalisation")
 
@@ -175,7 +175,7 @@ def lowest_levels(
     if dimension > most or dimension * len(group or (1,)) > MOST_IMAGES:
         return None
     named: Sector = "full" if sector is None else sector
-    key = fingerprint(operator), sector, group, n_levels
+    key = operator.n_sites, fingerprint(operator), sector, group, n_levels
     if group is None:
         return _remembered(key, lambda: exact_levels(operator, n_levels, named))
     return _remembered(key, lambda: symmetric_levels(operator, group, sector, n_levels))
@@ -355,6 +355,6 @@ def _of_cluster(operator: Operator, most: int) -> int | None:
         if places.keys() >= set(patch)
     ]
     cluster = Operator.from_terms(chain(size), terms, local_dim=d)
-    key = fingerprint(cluster), "cluster"
+    key = size, fingerprint(cluster), "cluster"
     found, odd = _remembered(key, lambda: exact_ground_state(cluster).sector), n_sites * (d - 1) % 2
     return None if found is None else 2 * round((found * n_sites / size - odd) / 2) + odd
