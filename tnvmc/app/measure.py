@@ -25,7 +25,6 @@ from tnvmc.estimate.observable_set import ALL_PAIRS, ENERGY
 from tnvmc.operators.order import OF_PAIRS, ORDERS, order_parameter
 from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator
-from tnvmc.sampling import streams
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.session.lanczos import N_CONNECTED, LanczosStep, step_from
@@ -51,7 +50,7 @@ from tnvmc.storage.seals import PROVENANCE, sealed_json
 from tnvmc.vmc import checkpoint
 from tnvmc.vmc.core import Iterate
 from tnvmc.vmc.measured_iterate import CODES, measured_iterate
-from tnvmc.vmc.measurement import FRESH_BURN, MeasurementPlan
+from tnvmc.vmc.measurement import MeasurementPlan, equilibrated
 from tnvmc.vmc.results import finite_or_none
 
 Array = Any
@@ -129,6 +128,7 @@ def measure_run(
         raise FolderError(f"{path}: {CHECKPOINT} was replaced meanwhile; try again")
     point, reasons = measured_iterate(vmc.method, vmc.state)
     reasons = reasons or tuple(_archived_reasons(path))
+    there = replace(vmc.state, here=replace(point, configs=vmc.state.here.configs))
     state = {
         "parameters": parameters_hash(np.ascontiguousarray(to_host(point.theta))),
         "step": vmc.state.step,
@@ -145,7 +145,7 @@ def measure_run(
         **state,
         **description(operator),
         "model": settings.hamiltonian.model,
-        **_measured(vmc, _walked(vmc, point, settings), reasons, settings, asked, own),
+        **_measured(vmc, equilibrated(vmc.method, there).here, reasons, settings, asked, own),
         "seconds": perf_counter() - started,
     }
     found = merged(finite_or_none(fresh), held)
@@ -201,17 +201,6 @@ def _own_operators(asked: Asked, operator: Operator) -> tuple[Operator, ...]:
     named = [file for file in asked.operators if str(file) not in asked.orders]
     files = [read_operator(Path(file), operator.lattice, kind) for file in named]
     return tuple(part for found in files for part in found.hermitian_parts)
-
-
-def _walked(vmc: VMC, point: Iterate, settings: Settings) -> Iterate:
-    """The point with the walkers of the run, moved where they stand at random places."""
-    here = replace(point, configs=vmc.state.here.configs)
-    if vmc.state.step or settings.sampler.kind != "metropolis":
-        return here
-    walk = vmc.method.sampler.for_measurement(settings.sampler.n_walkers, FRESH_BURN, 1)
-    at_rest = replace(vmc.problem, targets={})
-    moved = walk.draw(at_rest, here, streams.BURN_IN, jacobian=False)[1]
-    return replace(here, configs=moved.configs)
 
 
 def _archived_reasons(path: Path) -> Iterator[Diagnostic]:

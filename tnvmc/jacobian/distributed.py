@@ -12,7 +12,8 @@ time, and so do Gram matrices that are added up; what each rank computes it comp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -219,7 +220,7 @@ def _exchange(ranks: Any, layout: UnitLayout, sources: Sequence[_Source]) -> _Sh
     own.clear()
     dealt, places = layout.dealt(ranks.size), layout.dealt(ranks.size)[ranks.rank]
     units, freed = [], 0
-    for sent_places in _one_unit_each(dealt):
+    for sent_places in itertools.zip_longest(*dealt):  # None for ranks that have all of theirs
         sent = [_own_samples(cut, place, layout) for place in sent_places]
         place = sent_places[ranks.rank]
         width = 0 if place is None else layout.unit_widths[place]
@@ -236,12 +237,6 @@ def _exchange(ranks: Any, layout: UnitLayout, sources: Sequence[_Source]) -> _Sh
             give_back_freed_memory()
             freed = 0
     return _Share.of(layout, places, units)
-
-
-def _one_unit_each(dealt: Sequence[range]) -> Iterator[list[int | None]]:
-    """The next unit of each rank, None for those that have all of theirs."""
-    for k in range(max(map(len, dealt))):
-        yield [each[k] if k < len(each) else None for each in dealt]
 
 
 def _samples_of_ranks(sources: Sequence[_Source], size: int) -> list[np.ndarray]:

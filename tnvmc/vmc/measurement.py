@@ -130,6 +130,17 @@ def names_of(symmetries: Sequence[str]) -> tuple[str, ...]:
     return (symmetries,) if isinstance(symmetries, str) else tuple(symmetries)
 
 
+def equilibrated(base: Method, state: State) -> State:
+    """Move walkers by `FRESH_BURN` sweeps before the first step: they stand at random places."""
+    method, here = controlled(base, state), state.here
+    if state.step or not hasattr(method.sampler, "n_burn"):
+        return state
+    walk = method.sampler.for_measurement(method.sampler.n_walkers, FRESH_BURN, 1)
+    at_rest = replace(method.problem, targets={})
+    moved = walk.draw(at_rest, here, streams.BURN_IN, jacobian=False)[1]
+    return replace(state, here=replace(here, configs=moved.configs))
+
+
 def measure(method: Method, state: State, plan: MeasurementPlan) -> Measured:
     """Measure the energy of the measured iterate; see `measured_iterate`.
 
