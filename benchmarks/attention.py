@@ -23,12 +23,32 @@ import numpy as np
 
 from tnvmc import VMC, Sampler, checkerboard, heisenberg, square
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
-from tnvmc.ansatz.neural.vit import ViT, input_dependence
+from tnvmc.ansatz.neural.vit import ViT
 
 KINDS = ("t5", "decoupled", "factored")
 PICTURE = Path(__file__).parent.parent / "docs" / "_static" / "attention_maps.png"
 N_INPUTS = 3
 SIZES = {"width": 24, "heads": 4, "patch": 2, "output": "real"}
+
+
+def input_dependence(maps: np.ndarray) -> np.ndarray:
+    """Give for each layer the share of the attention weights that depends on the input: (layers,).
+
+    Maps of `ViT.attention_maps` (layers, B, heads, n, n) are split into their mean over the B
+    configurations and the rest; the share is |rest|^2 / |maps|^2: 0 where all inputs are met alike
+    ("factored"), and below 1 - 1 / n for a softmax, whose weights are 1 / n in the mean.
+
+    Raises:
+        ValueError: not five axes, or fewer than two configurations.
+    """
+    maps = np.asarray(maps)
+    if maps.ndim != 5 or maps.shape[1] < 2:
+        raise ValueError(
+            f"input_dependence: maps of shape {maps.shape}; they must be (layers, B, heads, n, n) "
+            "with B at least 2, as `ViT.attention_maps` gives them"
+        )
+    rest, axes = maps - maps.mean(axis=1, keepdims=True), (1, 2, 3, 4)
+    return np.asarray((rest**2).sum(axis=axes) / (maps**2).sum(axis=axes))
 
 
 def vmc_of(kind: str, length: int, layers: int, n_samples: int) -> VMC:

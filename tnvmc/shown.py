@@ -35,7 +35,8 @@ def with_error(value: float, error: float) -> str:
     if not math.isfinite(value) or not math.isfinite(error):
         return f"{value:.6g} +- {error:.2g}"
     if abs(value) >= LARGE:
-        return f"{value:.8e}" if error <= 0 else f"{value:.6e} +- {error:.1e}"
+        digits = max(6, math.ceil(math.log10(abs(value) / error)) + 1) if error > 0 else 8
+        return f"{value:.{digits}e}" + (f" +- {error:.1e}" if error > 0 else "")
     if error <= 0:
         return fixed(value, 8)
     places = max(0, 1 - math.floor(math.log10(error)))

@@ -184,8 +184,7 @@ def _close_pairs(
 ) -> Iterator[Closed]:  # fmt: skip
     """Pairs of sites at any distance whose upper site is in `row`, closed at the row of the lower.
 
-    A source is the network with the unit of the upper site in it; all of them are absorbed row by
-    row as one batch (n B), as `ansatz/peps/pairs.py` does for spins.
+    A source is the network with the unit of the upper site in it; all are one batch (n B).
     """
     above, below = around
     n, n_rotations = len(sources), len(network.factors)

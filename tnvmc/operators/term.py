@@ -47,8 +47,7 @@ of 1e-160 nothing is left, and an error of 0 would be printed."""
 class _DiagonalForm(NamedTuple):
     """<s|H|s> = constant + phi . linear + phi Q phi + sum over patches of table[local state].
 
-    phi is the one-hot code of a configuration without its state 0: entry (a - 1) * N + i is 1 where
-    s_i = a.
+    phi is one-hot, without state 0: entry (a - 1) * N + i is 1 where s_i = a.
     """
 
     constant: float

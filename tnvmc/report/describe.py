@@ -227,12 +227,13 @@ def damage_text(damage: Damage) -> str:
 
 
 def outdated_text(run: Run) -> str | None:
-    """Say so where the observables are those of an earlier step than the run has reached."""
+    """Say so where the observables are not those of the state whose energy stands beside them."""
     if run.observables is None or not is_outdated(run):
         return None
     return (
         f"The observables are those after {run.observables['step']} steps, the run has made "
-        f"{steps_done(run)}; measure again with: tnvmc measure {run.path}"
+        f"{steps_done(run)} or restores other symmetries; measure again with: tnvmc measure "
+        f"{run.path}"
     )
 
 
@@ -255,7 +256,9 @@ def reference(run: Run) -> tuple[float | None, str, float]:
         exact, method = run.result.get("exact_energy_per_site"), run.result.get("exact_method")
         error = (run.result.get("exact_error") or 0.0) / int(run.result["n_sites"])
         return exact, str(method or "exact"), error
-    operator = None if run.setting("sampler", "magnetisation") else _operator(run)
+    other = run.setting("sampler", "magnetisation") or run.config.get("orthogonal")
+    other = other or -1 in (run.setting("ansatz", "characters") or {}).values()
+    operator = None if other or run.setting("optimizer", "kind") == "time" else _operator(run)
     known = None if operator is None else known_energy(operator)
     if operator is None or known is None:
         return None, "exact", 0.0

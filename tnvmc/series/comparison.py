@@ -50,7 +50,7 @@ class ComparedRun(base.Row):
     seconds_per_step: float | None  #: median
     seconds_per_effective_sample: float | None  #: median, of the optimisation
     seconds: float  #: of the optimisation
-    scatter: float | None = None  #: standard deviation of the energies of several seeds
+    scatter_per_site: float | None = None  #: standard deviation of the energies of several seeds
 
 
 @dataclass(frozen=True, repr=False)
@@ -214,7 +214,7 @@ class ComparisonKind(base.SeriesKind):
         return (
             base.Column("ansatz", lambda row: row.name),
             base.Column("energy per site", lambda row: with_error(*row.per_site)),
-            base.Column("scatter of seeds", lambda row: _short(row.scatter), optional=True),
+            base.Column("scatter of seeds", lambda r: _short(r.scatter_per_site), optional=True),
             base.Column(distance, lambda r: scientific(r.relative_error, r.relative_error_error)),
             base.Column("var / N", lambda row: f"{row.variance / row.n_sites:.2e}"),
             base.Column("V-score", lambda row: f"{row.v_score:.2e}"),
@@ -272,10 +272,10 @@ def _mean(name: str, rows: Sequence[ComparedRun], known: Reference) -> ComparedR
         for key in ("variance", "v_score", "steps", "seconds", *SECONDS)
     }
     values |= {"energy_per_site": energy / n, "energy_per_site_error": error / n}
-    values["scatter"] = scatter
+    values["scatter_per_site"] = scatter
     if known.energy is not None:
         values["relative_error"] = (energy - known.energy) / abs(known.energy)
-        values["relative_error_error"] = error / abs(known.energy)
+        values["relative_error_error"] = math.hypot(error, known.error or 0.0) / abs(known.energy)
     values["steps"] = round(values["steps"])
     return replace(rows[0], name=name, energy=energy, energy_error=error, diagnostics=(), **values)
 

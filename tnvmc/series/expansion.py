@@ -271,10 +271,8 @@ def seconds_per_effective_sample(run: Run, settings: Settings) -> float | None:
 
 
 def _measured_tau(result: Json, settings: Settings) -> float:
-    """Give the autocorrelation time of the measurement in draws of a step; NaN where it has none.
-
-    Correlations are taken to fall as rho^t, so that tau = (1 + rho) / (2 (1 - rho)).
-    """
+    """Give the autocorrelation time of the measurement in draws of a step, NaN where it has none:
+    of correlations that fall as rho^t, so that tau = (1 + rho) / (2 (1 - rho))."""
     tau = result.get("tau")
     if tau is None:
         return math.nan

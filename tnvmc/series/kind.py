@@ -123,6 +123,7 @@ class SeriesTable(Shown):
         return Table(f"{self.kind.name}, {self.about['units']} units", head, rows, notes)
 
 
+_DRAWN = ("kind", "n_walkers", "magnetisation", "particles")
 _MAY_CHANGE = ("init", "init_noise", "freeze", "sharing")
 """Of [ansatz] where a run goes on; of sharing its checkpoint decides, as older files lack it."""
 
@@ -158,7 +159,7 @@ class SeriesKind:
         sections = {
             **{name: run[name] for name in ("lattice", "hamiltonian")},
             "ansatz": {k: v for k, v in run["ansatz"].items() if k not in _MAY_CHANGE},
-            "sampler": {key: run["sampler"].get(key) for key in ("kind", "n_walkers")},
+            "sampler": {key: run["sampler"].get(key) for key in _DRAWN},
             "optimizer": {key: rule.get(key) for key in ("kind", "momentum", "learning_rate")},
             "run": relevant(run)["run"],
         }

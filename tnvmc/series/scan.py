@@ -40,6 +40,7 @@ class ScanRow(base.Row):
     value: Any  #: a number, or the shape of a lattice
     exact_energy_per_site: float | None = None
     exact_method: str | None = None  #: as "exact" or "QMC"
+    exact_error: float | None = None  #: of the total
     observables: Mapping[str, Any] = field(default_factory=dict)  #: mean and error by name
 
     @property
@@ -50,8 +51,8 @@ class ScanRow(base.Row):
     @property
     def off(self) -> float | None:
         """Energy less the exact one, in errors."""
-        energy, error = self.per_site
-        known = self.exact_energy_per_site
+        known, (energy, error) = self.exact_energy_per_site, self.per_site
+        error = math.hypot(error, (self.exact_error or 0.0) / self.n_sites)
         return None if known is None or not error else (energy - known) / error
 
 
@@ -229,9 +230,10 @@ def changed(data: Json, key: str, value: Any) -> dict[str, Any]:
     place: Any = changed
     try:
         for part in path:
-            place = place[int(part) - 1] if isinstance(place, list) else place.setdefault(part, {})
+            listed = dict(enumerate(place, 1)) if isinstance(place, list) else None
+            place = listed[int(part)] if listed else place.setdefault(part, {})
         place[last] = value
-    except (AttributeError, IndexError, TypeError, ValueError):
+    except (AttributeError, LookupError, TypeError, ValueError):
         raise ConfigError(conflict("scan.key", "names nothing in this file", key)) from None
     return changed
 

@@ -165,8 +165,9 @@ class SectorsKind(base.SeriesKind):
                     yield f"{row.name}: gap", each
 
     def picture(self, series: base.Series, table: base.SeriesTable) -> base.Curves:
-        """The first is drawn with the error of its energy, the others with that of their gap."""
-        rows, first = table.rows, table.rows[0]
+        """The first is drawn with the error of its energy, others with that of a gap they have."""
+        first = table.rows[0]
+        rows = [row for row in table.rows if row is first or row.gap is not None]
         methods = {row.exact.method for row in rows if row.exact.energy is not None}
         known = any(row.exact_gap is not None for row in rows)
         levels = base.Curve(

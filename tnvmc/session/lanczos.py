@@ -121,7 +121,8 @@ def step_from(vmc: Made, plan: MeasurementPlan, n_connected: int | None) -> Lanc
     # Chains are compared as those of observables are: values have heavy tails.
     of_total = (x for x in drawn.total.estimate().diagnostics if x.code != "walkers_disagree")
     doubts = [*drawn.blocks.diagnostics(), *of_total]
-    if drawn.vanishing and problem.ansatz.group is None:
+    odd = any(g.character < 0 for g in getattr(problem.ansatz.group, "elements", ()))
+    if drawn.vanishing and not odd:
         doubts.append(Diagnostic("amplitudes_vanish", "warning", {"share": drawn.vanishing}))
     level = of_level((values["energy"], values["energy_error"]), place)
     values |= {

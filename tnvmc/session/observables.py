@@ -19,7 +19,7 @@ from tnvmc.operators.properties import particles_of
 from tnvmc.operators.term import Operator, require_operator
 from tnvmc.report.observables import observed, samples_text
 from tnvmc.sampling import streams
-from tnvmc.sampling.configurations import magnetisation_of
+from tnvmc.sampling.configurations import in_sector, magnetisation_of
 from tnvmc.sampling.problem import Point, Problem
 from tnvmc.session.arguments import as_tuple, check_observable
 from tnvmc.session.calls import work_shown
@@ -183,7 +183,7 @@ def observables_of(
     Raises:
         ValueError: as `order_parameter`; two of one name.
     """
-    operator, every = problem.operator, list[Any](own)
+    operator, every = in_sector(problem.operator, problem.magnetisation), list[Any](own)
     about = operator.lattice, operator.local_dim, operator.fermions
     # Where psi = 0 by symmetry M psi need not be 0, and squares would leave that out.
     vanishes = any(g.character < 0 for g in getattr(problem.ansatz.group, "elements", ()))

@@ -278,9 +278,10 @@ def wall_time(history: Iterable[Json]) -> float:
 
 
 def is_outdated(run: Run) -> bool:
-    """Tell whether the observables are those of an earlier step than the run has reached."""
-    measured = None if run.observables is None else run.observables.get("step")
-    return measured is not None and measured != steps_done(run)
+    """Tell whether the observables are of an earlier step, or other symmetries, than the energy."""
+    held = run.observables or {}
+    same = (held.get("symmetry") or []) == (run.setting("measure", "symmetrise") or [])
+    return held.get("step") is not None and (held["step"] != steps_done(run) or not same)
 
 
 def steps_asked(run: Run) -> int | None:

@@ -16,6 +16,7 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.statistics import effective_samples, estimate
 from tnvmc.operators.fermions import sector_text
+from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.sampling.workers import measure_configs
 from tnvmc.shown import Shown, Table, drawn, fixed, signed, with_error
 from tnvmc.storage.identity import kind_in
@@ -143,6 +144,9 @@ def scan_chi(
     snapshot, exact, operator = seen.snapshot, seen.info.exact, problem.operator
     drawn_at = chi_of(problem.ansatz)
     assert drawn_at is not None
+    if exact:  # all configurations: one of each orbit may have been measured
+        snapshot = Enumerate(threads=threads, by_orbit=False).draw(problem, seen.point, 0, False)[0]
+    local = local_energy(operator, snapshot) if exact else seen.local
     taken = _taken(snapshot, seen.info.n_walkers, 1 if exact else one_in)
     xp = array_namespace(snapshot.configs)
     places = to_namespace(taken, xp)
@@ -152,9 +156,7 @@ def scan_chi(
 
     configs, spread = pick(snapshot.configs), snapshot.closure_spread
     log_abs = pick(snapshot.amplitude.log_abs)
-    found = {
-        drawn_at: Remeasured(pick(seen.local), log_abs, None if spread is None else pick(spread))
-    }
+    found = {drawn_at: Remeasured(pick(local), log_abs, None if spread is None else pick(spread))}
     progress.begin("chi")
     for chi in progress.in_turn(sorted({*chis} - {drawn_at})):
         other = measure_configs(

@@ -277,10 +277,8 @@ def _beyond(result: Json) -> float:
 
 
 def _made_worse(result: Json, history: Sequence[Json]) -> Iterator[Diagnostic]:
-    """Warn of an energy above that at the beginning, of the run or of its last stage.
-
-    Steps of a larger D than that of the measured state, which was cut, do not count.
-    """
+    """Warn of an energy above that at the beginning, of the run or of its last stage, but for steps
+    of a larger D than that of the measured state, which was cut."""
     most = final_D(result) or math.inf
     comparable = [line for line in history if (line.get("D") or 0) <= most]
     for lines, of_last in ((comparable, False), (of_last_stage(history), True)):

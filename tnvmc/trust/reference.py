@@ -337,10 +337,8 @@ def _others(operator: Operator, sector: int, most: int) -> dict[int, KnownEnergy
 
 
 def _of_cluster(operator: Operator, most: int) -> int | None:
-    """Twice the total Sz that a cluster of a dozen sites has at the lowest energy, for all sites.
-
-    Terms that leave the cluster are left out.  None where `most` is too few states for it.
-    """
+    """Twice the total Sz that a cluster of a dozen sites, without the terms that leave it, has at
+    the lowest energy, for all sites; None where `most` is too few states for it."""
     n_sites, d, places = operator.n_sites, operator.local_dim, {operator.n_sites // 2: 0}
     size = min(n_sites, int(math.log(_CLUSTER, d) + 1e-9))
     while len(places) < size:

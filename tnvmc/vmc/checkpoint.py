@@ -44,7 +44,7 @@ def identity(method: Method) -> dict[str, Any]:
         "n_parameters": int(ansatz.n_params),
         "operator": operator.name,
         "fingerprint": fingerprint(operator),
-        _RULE: type(method.rule).__name__,
+        _RULE: type(method.rule).__name__ + f"{getattr(method.rule, 'step', '')}",
         **({} if bonds is None else {LISTED_BONDS: bonds}),
         **({ORTHOGONAL: [each.fingerprint for each in orthogonal_to]} if orthogonal_to else {}),
     }

@@ -98,8 +98,10 @@ def _evolved(method: Method, here: Iterate, end: float) -> tuple[Iterate, int]:
 
 def _drawn(method: Method, here: Iterate) -> tuple[Observation, Iterate]:
     """Draw at a point, with random numbers of its own; the point with its walkers moved."""
-    state = here.optimizer
-    seen = observe(method.problem, method.sampler, here, state["draws"])
+    state, sampler = here.optimizer, cast(Any, method.sampler)
+    if sampler.n_samples and hasattr(sampler, "by_orbit"):
+        sampler = replace(sampler, by_orbit=False)  # observables may lack the symmetries of orbits
+    seen = observe(method.problem, sampler, here, state["draws"])
     here = replace(here, configs=seen.point.configs, power=seen.point.power)
     return seen, replace(here, optimizer={**state, "draws": state["draws"] + 1})
 

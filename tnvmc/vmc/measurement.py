@@ -358,7 +358,7 @@ class Total:
             info = replace(info, n_walkers=len(values))
         found, moved = estimate_samples(values, weight, info), None
         if info.exact:
-            return found
+            return replace(found, n_samples=len(values))
         changed = float(np.mean(self._changed)) if self._changed else None
         if of is not None and self._few:
             (method, point), few = of, np.concatenate(self._few)

@@ -13,9 +13,10 @@ pytest.importorskip("flax")
 import jax
 from flax import nnx
 
+from benchmarks.attention import input_dependence
 from tnvmc.ansatz.checks.conformance import check_ansatz
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
-from tnvmc.ansatz.neural.vit import ViT, displacements, input_dependence
+from tnvmc.ansatz.neural.vit import ViT, displacements
 from tnvmc.lattice import Lattice, square
 
 ROUNDING = 1e-11  # sums of some hundred terms of order 1

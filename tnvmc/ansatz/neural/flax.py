@@ -343,8 +343,7 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
     def _draw(self, theta: Array, uniforms: Array, guide: Any = None) -> tuple[Array, Array]:
         """Draw configurations (B, N) and their ln q (B,) from numbers (B, N).
 
-        `guide` keeps the draws in one sector, that of its `total`.  Cost: that of the module's
-        `draw`, and of one evaluation with averaging.
+        `guide` keeps draws in the sector of its `total`.  Cost: `draw`, one averaged evaluation.
         """
         total = None if guide is None else int(guide.total)
         self.averaging.check_sector(total)

@@ -190,7 +190,9 @@ class Orbits:
         group = self.averaging.group
         if not self.useful or group is None or not self.averaging.keep_modulus:
             return None
-        if not is_symmetric(operator, group):
+        # Signs of an element that exchanges sublattices are alike in one sector alone.
+        exchange = len(self.averaging.kept_by) < np.count_nonzero(~self.averaging.inverts)
+        if not is_symmetric(operator, group) or exchange > operator.conserves_magnetisation:
             return None
         return self.representatives(configs)[:2]
 

@@ -115,8 +115,7 @@ class TensorLayout:
         """Take even tensors alone; "auto" leaves it to the Hamiltonian, and takes all until then.
 
         Raises:
-            ValueError: fermions with another number of local states; with D = 1, periodic bonds or
-                shared tensors.
+            ValueError: fermions with other local states, D = 1, periodic bonds or shared tensors.
         """
         self.fermions_follow = fermions == "auto"
         self.fermions: Fermions | None = None
@@ -180,8 +179,13 @@ class TensorLayout:
                 f"{'others' if operator.fermions else 'none'}; leave fermions = 'auto'"
             )
         if self.sharing:
-            moves = (tuple(map(int, np.argsort(each))) for each in self.sharing.elements)
+            moves = [tuple(map(int, np.argsort(each))) for each in self.sharing.elements]
             elements = [Symmetry("", sites) for sites in moves]
+            colours = np.array(self.sharing.colours)
+            exchange = any((colours[[*sites]] != colours).any() for sites in moves)
+            if exchange > operator.conserves_magnetisation:
+                told = f"exchange sublattices of signs, and {operator.name} turns spins"
+                raise ValueError(f"PEPS: its symmetries {told}; take sharing(hamiltonian)")
             require_symmetric("PEPS: sharing", operator, elements, "sharing(hamiltonian)")
         return self._of_type("complex128") if self.follows and operator.is_complex else self
 

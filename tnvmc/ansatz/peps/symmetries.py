@@ -193,8 +193,7 @@ def _of_pair(operator: Operator, pair: Patch, colours: np.ndarray) -> tuple[int,
 def _ground_of_pair(operator: Operator, pair: Patch, colours: np.ndarray) -> np.ndarray | None:
     """Give psi(s_i, s_j) (d, d) of the terms on two sites; None without a unique ground state.
 
-    Where the magnetisation is conserved it is that with as many up as down, whatever the field,
-    which is constant in a sector.
+    Where Sz is conserved it is that with as many up as down: a field is constant in a sector.
     """
     d = operator.local_dim
     matrix = np.zeros((d * d, d * d), dtype=complex)

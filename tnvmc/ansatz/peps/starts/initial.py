@@ -130,7 +130,9 @@ def product_parameters(ansatz: Any, vector: Any, seed: int = 0) -> np.ndarray:
     rng, lattice = np.random.Generator(np.random.PCG64(seed)), ansatz.lattice
     tensors, shared = [], ansatz.shared is not None
     for place, shape in zip(lattice.places, ansatz.shapes, strict=True):
-        opened = not shared and sum(divmod(place, lattice.n_cols)) % 2 == 0
+        row, col = divmod(place, lattice.n_cols)
+        closing = ansatz.rings and lattice.n_cols % 2 and col == lattice.n_cols - 1
+        opened = not (shared or closing or (row + col) % 2)  # none beside another
         tensors.append(OPENING * opened * rng.normal(size=shape).astype(ansatz.dtype))
         tensors[-1][:, 0, 0, 0, 0] = np.asarray(vector) / np.linalg.norm(vector)
     theta = np.asarray(ansatz.flatten(tensors))

@@ -170,8 +170,7 @@ _DESCENTS = 8  # from random signs
 def _lowest_signs(operator: Operator, vectors: Array, up: Array) -> Array:
     """Give the vectors (N, d), each `up` (d,) or its mirror image, of lowest energy that is found.
 
-    The patterns of the grid say nothing of a list of bonds, or of couplings of both signs.  Signs
-    are turned site by site while that lowers the energy.
+    For lists of bonds and mixed couplings: signs are turned one by one while the energy falls.
     """
     both = np.stack([up, up * (-1.0) ** np.arange(len(up))])
     tables: list[tuple[Patch, Array]] = []
