@@ -55,3 +55,7 @@ def test_a_data_frame_is_of_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)  # type: ignore[arg-type]
     with pytest.raises(ImportError, match="pip install pandas"):
         data_frame({})
+
+
+def test_large_values_have_the_digits_of_their_error() -> None:
+    assert with_error(3746416132.92, 100.0) == "3.746416133e+09 +- 1.0e+02"

@@ -130,8 +130,8 @@ def test_observables_of_an_earlier_step_in_words() -> None:
     assert describe.outdated_text(RUN) is None
     earlier = replace(RUN, observables=observables() | {"step": 10})
     assert describe.outdated_text(earlier) == (
-        "The observables are those after 10 steps, the run has made 40; measure again with: "
-        "tnvmc measure runs/x"
+        "The observables are those after 10 steps, the run has made 40 or restores other "
+        "symmetries; measure again with: tnvmc measure runs/x"
     )
 
 
@@ -144,3 +144,23 @@ def test_an_operator_made_in_python_is_no_model_of_the_same_name() -> None:
 def test_weighted_samples_are_worth_less(worth: float | None, told: str) -> None:
     found = {"n_samples": 64, "effective_samples": worth}
     assert list(describe.measured_numbers(found, ["n_samples"])) == [("samples", "64" + told)]
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"orthogonal": [{"run": "ground"}]},
+        {"ansatz": {"characters": {"spin inversion": -1}}},
+        {"optimizer": {"kind": "time"}},
+    ],
+)
+def test_levels_and_times_have_no_reference(sections: dict[str, Any]) -> None:
+    run = replace(changed(hamiltonian={"model": "heisenberg"}), result=None)
+    assert describe.reference(run)[0] is not None
+    config = {**run.config, **sections}
+    assert describe.reference(replace(run, config=config))[0] is None
+
+
+def test_observables_of_other_symmetries_are_outdated() -> None:
+    run = replace(RUN, observables={"step": 4, "symmetry": ["spin"]}, history=[{"step": 3}])
+    assert describe.outdated_text(run) is not None

@@ -47,6 +47,8 @@ def test_what_a_check_speaks_against_has_none(capsys: pytest.CaptureFixture[str]
         ("hamiltonian", {"J": -1.0}),
         ("hamiltonian", {"J": [1.0, 2.0]}),
         ("lattice", {"kind": "honeycomb"}),
+        ("lattice", {"kind": "kagome", "shape": [5, 5]}),
+        ("hamiltonian", {"model": "tfim", "h": 1.0}),  # theirs has another sign: triangles differ
     ],
 )
 def test_what_the_leaderboard_lacks_has_none(section: str, values: dict[str, Any]) -> None:
@@ -66,9 +68,13 @@ def test_other_levels_and_times_have_none() -> None:
 
 
 def test_units_and_names_are_theirs() -> None:
-    row = leaderboard_row(changed("hamiltonian", model="tfim", J=2.0, h=6.0))
-    assert row["instance_id"] == "TFIsing/triangular_144_O_3"
-    result: Any = read_run(RECORDS / "triangular_12x12").result
+    ising: Any = changed("hamiltonian", model="tfim", J=2.0, h=6.0)
+    config, result = (
+        {**ising.config, "lattice": {"kind": "square", "shape": [12, 12]}},
+        ising.result,
+    )
+    row = leaderboard_row(replace(ising, config=config))
+    assert row["instance_id"] == "TFIsing/square_144_O_3"
     assert (
         row["energy"] == result["energy"] / 2 and row["energy_variance"] == result["variance"] / 4
     )
@@ -79,3 +85,8 @@ def test_units_and_names_are_theirs() -> None:
         cylinder = replace(cylinder, result={**cylinder.result, "n_sites": 32})
         row = leaderboard_row(cylinder)
         assert row["instance_id"] == f"Heisenberg/rectangular-{name}"
+
+
+def test_of_a_kagome_lattice_unit_cells_are_counted() -> None:
+    row = leaderboard_row(changed("lattice", kind="kagome", shape=[6, 4], boundary="periodic"))
+    assert row["instance_id"] == "Heisenberg/kagome-2x3_144_P"

@@ -130,12 +130,18 @@ def test_levels_are_drawn_at_their_gaps() -> None:
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["measured", "reference"]
 
 
+def test_a_level_without_a_gap_is_not_drawn() -> None:
+    axes = levels_drawn(level("ground", -3.1), level("not orthogonal", 1.1))
+    assert len(axes.get_xticklabels()) == 1
+
+
 def test_a_picture_of_levels_tells_sectors_of_one_magnetisation_apart() -> None:
+    gap: Any = {"gap": Gap(0.8, 0.01, 0.0, 0.0, "S.S", ())}
     rows = (
         level("ground", -3.1),
-        level("next", -2.3, orthogonal_to=("ground", "triplet")),
-        level("odd", -2.0, symmetrise=("spin",), characters={"spin inversion": -1}),
-        level("sum", -3.1, symmetrise=("spin", "point")),
+        level("next", -2.3, orthogonal_to=("ground", "triplet"), **gap),
+        level("odd", -2.0, symmetrise=("spin",), characters={"spin inversion": -1}, **gap),
+        level("sum", -3.1, symmetrise=("spin", "point"), **gap),
     )
     labels = [text.get_text().split("\n") for text in levels_drawn(*rows).get_xticklabels()]
     assert [lines[:2] for lines in labels] == [[row.name, "2 Sz = 0"] for row in rows]

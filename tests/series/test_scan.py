@@ -15,6 +15,7 @@ from tnvmc.exact import exact_ground_state
 from tnvmc.lattice.grids import square
 from tnvmc.operators.models import tfim
 from tnvmc.report.figures import style
+from tnvmc.series import scan
 from tnvmc.series.kind import Series
 from tnvmc.series.machine import SCAN
 from tnvmc.series.scan import ScanRow, concave, observed_value
@@ -262,3 +263,17 @@ def test_the_example_crosses_the_transition() -> None:
         assert abs(row["energy"] / 16 / exact - 1) < 2e-3
     order = [row["observables"]["SzSz"]["mean"] for row in table]
     assert order[0] < 0.6 and order[-1] > 3
+
+
+def test_errors_off_know_the_error_of_the_reference() -> None:
+    (row,) = rows(-1.0, error=0.03)
+    known = replace(row, exact_energy_per_site=-1.1 / 6, exact_error=0.04)
+    assert known.off == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "3"])
+def test_terms_have_numbers_from_one_on(number: str) -> None:
+    data = {"hamiltonian": {"term": [{"coupling": 1.0}, {"coupling": 2.0}]}}
+    key = f"hamiltonian.term.{number}.coupling"
+    with pytest.raises(ConfigError):
+        scan.changed(data, key, 5.0)

@@ -16,12 +16,15 @@ from tnvmc import (
     Exact,
     Jastrow,
     LanczosStep,
+    ProductState,
     Sampler,
+    Symmetrised,
     chain,
     heisenberg,
     j1j2,
     lanczos_step,
     square,
+    symmetry_group,
     tfim,
     tv,
 )
@@ -154,3 +157,11 @@ def test_two_of_three_lie_within_an_error(case: str) -> None:
     # 0.68 +- 0.06 and 0.95 +- 0.03 of 60; four of these, since four cases are looked at.
     assert (np.mean(np.array(off) < 1, axis=0) > 0.68 - 4 * 0.06).all()
     assert (np.mean(np.array(off) < 2, axis=0) > 0.95 - 4 * 0.03).all()
+
+
+def test_zeros_of_an_even_sum_are_told() -> None:
+    model = heisenberg(square(2, 2))
+    neel = np.eye(2)[[0, 1, 1, 0]].ravel()
+    psi = Symmetrised(ProductState(model.lattice), symmetry_group(model, ["spin"]))
+    found = lanczos_step(VMC(model, psi, Enumerate(), theta=neel))
+    assert "amplitudes_vanish" in [each.code for each in found.diagnostics]

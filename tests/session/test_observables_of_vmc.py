@@ -221,3 +221,20 @@ def test_a_state_that_vanishes_by_symmetry_takes_products() -> None:
     held = measure_observables(made, operators="dimer_columnar")["operators"]["dimer_columnar"]
     exact = made.expect(tnvmc.order_parameter("dimer_columnar", OPERATOR.lattice)).mean
     assert held["mean"] == pytest.approx(exact, abs=1e-10)
+
+
+def test_densities_less_their_mean_where_the_vmc_has_the_sector() -> None:
+    hamiltonian = tnvmc.tv(square(2, 3), V=1.0)
+    state = tnvmc.Slater(hamiltonian.lattice, 3)
+    vmc = VMC(hamiltonian, state, Enumerate(), magnetisation=3, theta=state.random(1))
+    factor = measure_observables(vmc)["structure_factor"]["nn"]
+    at_zero = [m for q, m in zip(factor["q"], factor["mean"], strict=True) if not any(q)]
+    np.testing.assert_allclose(at_zero, 0, atol=1e-12)
+
+
+def test_all_configurations_of_an_enumeration_in_parts_are_counted() -> None:
+    hamiltonian = tnvmc.tfim(square(4, 4), h=1.0)
+    state = tnvmc.ProductState(hamiltonian.lattice)
+    vmc = VMC(hamiltonian, state, Enumerate(), theta=state.random(1))
+    field = Operator.from_products(hamiltonian.lattice, [("Sz", "all", 1.0)])
+    assert vmc.expect(field).n_samples == 2**16

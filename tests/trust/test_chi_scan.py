@@ -13,6 +13,7 @@ import pytest
 from tests.oracles import all_configs
 from tnvmc.ansatz.mps import PeriodicMPS
 from tnvmc.ansatz.peps.state import PEPS
+from tnvmc.ansatz.peps.symmetries import sharing
 from tnvmc.contraction.schemes import SRC
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.observables import local_energy
@@ -148,3 +149,17 @@ def test_a_scan_says_what_its_measurement_said() -> None:
     scan = scan_chi(replace(measured, measurement=told), (2, 3))
     assert scan.diagnostics == led_astray
     assert "measured_before_last_update" in str(scan)
+
+
+def test_an_enumeration_by_orbits_is_scanned_over_all_configurations() -> None:
+    operator = heisenberg(square(3, 3))
+    psi = PEPS(operator.lattice, 2, scheme=SRC(4), sharing=sharing(operator))
+    theta = psi.initial(operator, 1, "random")
+    theta = theta + 0.3 * np.random.default_rng(0).normal(size=theta.shape)
+    one = {"theta": theta, "magnetisation": 1}
+    found = [
+        VMC(operator, psi, Enumerate(by_orbit=by), **one).converge([2, 4, 6], double_layer=False)
+        for by in (True, False)
+    ]
+    energies = [[point.energy for point in each.points] for each in found]
+    np.testing.assert_allclose(*energies, rtol=1e-10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from tests.oracles import all_configs, dense_hamiltonian
 from tnvmc import (
     PEPS,
     VMC,
+    DirectSampler,
     Enumerate,
     Exact,
     Sampler,
@@ -18,12 +20,14 @@ from tnvmc import (
     product_parameters,
     sharing,
     square,
+    symmetry_group,
     tfim,
     xxz,
 )
 from tnvmc.ansatz.peps.starts.initial import SHARED_OPENING
 from tnvmc.jacobian.dense import DenseJacobian
 from tnvmc.jacobian.repeated import RepeatedJacobian
+from tnvmc.storage.hdf5 import StateFileError
 
 SITES, H = 4, 2.0
 LATTICE = square(2, 2)
@@ -204,3 +208,29 @@ def test_walkers_stand_where_psi_is_at_the_first_time() -> None:
     record = vmc.step()
     assert record.energy_error < 0.1
     assert abs(record.energy - start.measure().energy) < 4 * record.energy_error
+
+
+def test_observables_of_direct_draws_are_not_those_of_orbits() -> None:
+    pytest.importorskip("flax")
+    from tnvmc import RNN, FlaxAnsatz
+
+    model = tfim(LATTICE, h=H)
+    group = symmetry_group(model, ["spin"])
+    psi = FlaxAnsatz(LATTICE, lambda rngs: RNN(LATTICE, hidden=4, rngs=rngs), group=group)
+    rule = TimeEvolution(imaginary=True, observables=["Sz"])
+    told = VMC(model, psi, DirectSampler(1000), rule, theta=psi.random(1)).step().optimizer
+    assert abs(told["Sz"]) < 4 * told["Sz_error"]  # the average is even
+
+
+def test_another_step_cannot_go_on_from_a_file(tmp_path: Path) -> None:
+    made(TimeEvolution(step=0.1)).save(tmp_path / "at.h5")
+    with pytest.raises(StateFileError):
+        made(TimeEvolution(step=0.05)).restore(tmp_path / "at.h5")
+
+
+def test_a_product_on_rings_of_odd_length() -> None:
+    lattice = square(2, 3, "cylinder")
+    psi = PEPS(lattice, 2, "complex128", bonds="periodic", scheme=Exact(), sharing=None)
+    amplitudes = psi.log_amplitude(product_parameters(psi, [1, 0.7]), all_configs(6))
+    expected = np.log(0.7) * all_configs(6).sum(axis=1)
+    np.testing.assert_allclose(np.ptp(amplitudes.log_abs - expected), 0, atol=1e-12)

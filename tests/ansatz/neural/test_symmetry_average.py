@@ -12,6 +12,7 @@ from tnvmc.lattice import square
 from tnvmc.lattice.permutations import SymmetryGroup, checkerboard
 from tnvmc.operators.models import j1j2, tfim
 from tnvmc.operators.symmetry import symmetry_group
+from tnvmc.operators.term import Operator
 from tnvmc.optimize.first_order import GradientDescent
 from tnvmc.sampling.direct import DirectSampler
 from tnvmc.sampling.enumerate import Enumerate
@@ -21,6 +22,7 @@ pytest.importorskip("flax")
 
 from tnvmc.ansatz.neural.flax import FlaxAnsatz
 from tnvmc.ansatz.neural.layers import shifts
+from tnvmc.ansatz.neural.rbm import RBM
 from tnvmc.ansatz.neural.rnn import RNN
 from tnvmc.ansatz.neural.symmetry_average import Orbits, SymmetryAverage
 from tnvmc.ansatz.neural.vit import ViT
@@ -118,3 +120,21 @@ def test_signs_that_a_symmetry_breaks_are_seen() -> None:
     signs = np.array([1, 0, 0, 0, 0, 0, 0, 0])
     assert not SymmetryAverage(GROUP, signs, 2, 8, False).keep_modulus
     assert SymmetryAverage(GROUP, checkerboard(LATTICE), 2, 8, False).keep_modulus
+
+
+def test_signs_that_are_alike_in_one_sector_alone_make_no_orbits() -> None:
+    lattice = square(2, 3)
+    terms = [("Sx Sx + Sy Sy + Sz Sz", "nearest", 1.0), ("Sx", "all", 0.7)]
+    field = Operator.from_products(lattice, terms)
+    psi = FlaxAnsatz(
+        lattice,
+        lambda rngs: RBM(lattice, rngs=rngs),
+        signs=checkerboard(lattice),
+        group=symmetry_group(field, ["point"]),
+    )
+    theta = psi.random(1)
+    theta = theta + 0.5 * np.random.default_rng(0).normal(size=theta.shape)
+    by, all_of_them = (
+        VMC(field, psi, Enumerate(by_orbit=by), theta=theta).measure() for by in (True, False)
+    )
+    assert by.energy == pytest.approx(all_of_them.energy, abs=ROUNDING)

@@ -412,3 +412,11 @@ def test_orbits_are_not_used_where_psi_is_truncated_or_the_operator_has_no_symme
     own = SimpleNamespace(absorb=SRC(chi=1).absorb)  # no chi that could tell what it truncates
     assert shared("square", scheme=own).orbit_classes(configs, operator) is None
     assert PEPS(operator.lattice, 2, sharing=None).orbit_classes(configs, operator) is None
+
+
+def test_symmetries_that_exchange_signs_are_those_of_a_sector() -> None:
+    lattice = square(2, 3)
+    psi = PEPS(lattice, 2, sharing=sharing(heisenberg(lattice)))
+    terms = [("Sx Sx + Sy Sy + Sz Sz", "nearest", 1.0), ("Sx", "all", 0.7)]
+    with pytest.raises(ValueError, match="sublattices"):
+        VMC(Operator.from_products(lattice, terms), psi)

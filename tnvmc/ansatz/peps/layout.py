@@ -181,12 +181,12 @@ class TensorLayout:
         if self.sharing:
             moves = [tuple(map(int, np.argsort(each))) for each in self.sharing.elements]
             elements = [Symmetry("", sites) for sites in moves]
+            require_symmetric("PEPS: sharing", operator, elements, "sharing(hamiltonian)")
             colours = np.array(self.sharing.colours)
             exchange = any((colours[[*sites]] != colours).any() for sites in moves)
             if exchange > operator.conserves_magnetisation:
                 told = f"exchange sublattices of signs, and {operator.name} turns spins"
                 raise ValueError(f"PEPS: its symmetries {told}; take sharing(hamiltonian)")
-            require_symmetric("PEPS: sharing", operator, elements, "sharing(hamiltonian)")
         return self._of_type("complex128") if self.follows and operator.is_complex else self
 
     @abstractmethod
