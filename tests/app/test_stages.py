@@ -436,33 +436,3 @@ def test_the_state_that_was_measured_can_be_loaded(
     _, measured = load_state(folder / "measured.h5")
     assert np.array_equal(measured, mean)
     assert not np.array_equal(measured, read_parameters(folder / "checkpoint.h5")[1])
-
-
-def test_walkers_stand_where_the_state_of_another_run_is(tmp_path: Path) -> None:
-    # An easy-axis magnet: one sweep from random places leaves domains, and an error of 2.7.
-    text = """
-[lattice]
-shape = [4, 4]
-[hamiltonian]
-model = "xxz"
-Jz = 3.0
-[ansatz]
-D = 2
-sharing = false
-init = "simple_update"
-[sampler]
-n_walkers = 512
-n_samples = 512
-power = 1
-[optimizer]
-steps = 0
-[run]
-threads = 1
-"""
-    (tmp_path / "start.toml").write_text(text)
-    run_file(tmp_path / "start.toml", tmp_path / "start")
-    (tmp_path / "on.toml").write_text(
-        text.replace("simple_update", str(tmp_path / "start")).replace("steps = 0", "steps = 1")
-    )
-    run_file(tmp_path / "on.toml", tmp_path / "on")
-    assert read_history(tmp_path / "on")[0]["energy_error"] < 0.15

@@ -98,7 +98,7 @@ def test_a_state_of_several_seeds_is_their_mean(capsys: pytest.CaptureFixture[st
         results = [strict_json(Path("out") / run / "result.json") for run in runs]
         energies = [each["energy"] for each in results]
         assert state["energy"] == pytest.approx(np.mean(energies))
-        assert state["scatter"] == pytest.approx(np.std(energies, ddof=1) / 6)  # per site
+        assert state["scatter_per_site"] == pytest.approx(np.std(energies, ddof=1) / 6)
         by_samples = np.hypot.reduce([each["energy_error"] for each in results]) / 3
         by_seeds = 1.6 * np.std(energies, ddof=1) / np.sqrt(3)  # of three values
         assert state["energy_error"] == pytest.approx(max(by_samples, by_seeds))

@@ -138,6 +138,7 @@ def network_of(kind: str, asked: Mapping[str, Any], operator: Operator) -> Any:
         asked.setdefault("output", "real" if positive else "complex")
     group = symmetry_group(operator, average) if average else None
     of_stages = {"steps", "n_samples", "learning_rate", "final_learning_rate", "momentum"}
+    of_stages.add("diag_shift")
     for key in ("name", "freeze", *of_stages):
         asked.pop(key, None)
     if NETWORKS[kind].autoregressive and operator.conserves_magnetisation:

@@ -48,7 +48,7 @@ from tnvmc.vmc import checkpoint, step
 from tnvmc.vmc.controllers import GrowingChi, GrowingSamples
 from tnvmc.vmc.core import Iterate, State
 from tnvmc.vmc.measured_iterate import measured_iterate
-from tnvmc.vmc.measurement import Measured, MeasurementPlan, equilibrated, measure
+from tnvmc.vmc.measurement import Measured, MeasurementPlan, measure
 from tnvmc.vmc.orthogonal import LowerState, largest_change_by_a_site, repeated
 from tnvmc.vmc.results import Measurement, StepRecord, finite_or_none
 
@@ -180,8 +180,6 @@ class StagedRun(OneStage):
         auto = own.ansatz.init == AUTO and own.ansatz.init_noise is None
         if auto and not self.done:
             self.vmc.choose_start(own.optimizer.steps)
-        if Path(own.ansatz.init).exists():
-            self.vmc.state = equilibrated(self.vmc.method, self.vmc.state)
         while self.stopped() is None:
             self.vmc.step(on_step)
 
