@@ -19,7 +19,8 @@ from tnvmc import plot
 from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.lattice.grids import square
-from tnvmc.operators.models import heisenberg
+from tnvmc.operators.models import heisenberg, tfim
+from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.session.vmc import VMC
 from tnvmc.storage.run_files import read_run
@@ -177,3 +178,12 @@ def test_damage_is_not_drawn_over_in_silence(tmp_path: Path) -> None:
 
 def test_the_module_is_at_the_front_door() -> None:
     assert tnvmc.plot is plot and EXACT < 0
+
+
+def test_runs_in_different_units_have_no_axis_in_common() -> None:
+    records = [
+        VMC(model, PEPS(model.lattice, D=1), Sampler(8, 16)).run(2)
+        for model in (heisenberg(square(2, 2)), tfim(square(2, 2)))
+    ]
+    with pytest.raises(ValueError, match="units"):
+        plot.history(records)

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from tests.run_files import observables
-from tnvmc.report.observables import _where, maximum, observed, print_observables, samples_text
+from tnvmc.report.observables import (
+    _where,
+    maximum,
+    observed,
+    print_observables,
+    samples_text,
+    written,
+)
 
 DIMERS = {
     "reference": [5, 6], "bonds": [[6, 7], [1, 2], [8, 9]], "mean": [0.3, -0.02, 0.01],
@@ -138,3 +145,10 @@ def test_parts_that_were_measured_otherwise_are_told() -> None:
     assert samples_text(held) == "64 at chi = 12"
     held["measured"] = {"operators": {"ring": record | {"n_samples": 32, "chi": 8}}}
     assert samples_text(held) == "64 at chi = 12; ring on 32 at chi = 8"
+
+
+def test_small_energies_are_not_nothing() -> None:
+    bonds = [{"kind": "nearest", "mean": -3e-13, "error": 2e-14} for _ in range(2)]
+    (row,) = observed({"energy": {"mean": -6e-13, "error": 3e-14}, "bonds": bonds})
+    assert row.value != "0" and "0" not in row.detail.split()
+    assert written(-1e-14, 0.0) == "0"

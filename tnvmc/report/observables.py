@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -29,6 +29,7 @@ class Observed:
     error: float = math.inf  #: inf where it is not known
     where: str = ""  #: of what the value is, as "at q = (π, π)"
     extremes: "tuple[Extreme, Extreme] | None" = None  #: lowest and highest, with their errors
+    unit: float = 1.0  #: beside which it may be nothing
 
     @property
     def value(self) -> str:
@@ -36,10 +37,10 @@ class Observed:
         if not math.isfinite(self.mean):
             return "not finite"
         if math.isfinite(self.error) or self.extremes is None:
-            return written(self.mean, self.error)
+            return written(self.mean, self.error, self.unit)
         error = max(error for _, error in self.extremes)
-        if error <= _NOTHING:
-            return written(self.mean, 0.0)
+        if error <= _NOTHING * self.unit:
+            return written(self.mean, 0.0, self.unit)
         return fixed(
             self.mean, max(0, 1 - math.floor(math.log10(error))) if error < math.inf else 5
         )
@@ -49,18 +50,18 @@ class Observed:
         """Where it was measured, or between which values it lies."""
         if self.extremes is None or not math.isfinite(self.mean):
             return self.where
-        low, high = (written(*each) for each in self.extremes)
+        low, high = (written(*each, self.unit) for each in self.extremes)
         return f"on average, {f'from {low} to {high}' if low != high else f'all {low}'}{self.where}"
 
 
 Extreme = tuple[float, float]
 
 
-def written(mean: float, error: float) -> str:
+def written(mean: float, error: float, unit: float = 1.0) -> str:
     """Write a number with its error; "0" where it vanishes but for rounding, no error either."""
-    if abs(mean) < _NOTHING and not error > _NOTHING:
+    if abs(mean) < _NOTHING * unit and not error > _NOTHING * unit:
         return "0"
-    return with_error(mean, 0.0 if error <= _NOTHING else error)
+    return with_error(mean, 0.0 if error <= _NOTHING * unit else error)
 
 
 def observed(held: Json) -> Iterator[Observed]:
@@ -72,6 +73,7 @@ def observed(held: Json) -> Iterator[Observed]:
         yield Observed(f"largest S(q), {name}", *(top or (math.nan,)))
     averages, evened = held.get("averages") or {}, held.get("orbits")
     places, pauli = evened or held, held.get("units") == "Pauli"  # of energies; spins have S = 1/2
+    unit = min(1.0, abs((held.get("energy") or {}).get("mean") or 1.0))  # of energies
     kinds: dict[str, list[Json]] = {}
     for bond in places.get("bonds") or ():
         kinds.setdefault(str(bond.get("kind") or ""), []).append(bond)
@@ -80,7 +82,7 @@ def observed(held: Json) -> Iterator[Observed]:
         of_kind += " (Pauli units)" if pauli else ""
         values = {key: [bond.get(key) for bond in bonds] for key in ("mean", "error")}
         mean = (averages.get("bonds") or {}).get(kind)
-        yield _mean_of(f"energy of {of_kind}", values, mean, bool(evened))
+        yield replace(_mean_of(f"energy of {of_kind}", values, mean, bool(evened)), unit=unit)
     for name, values in (places.get("sites") or {}).items():
         mean = (averages.get("sites") or {}).get(name)
         of_site = f"<{name}> of a site" + (" (S = 1/2)" if pauli else "")
@@ -88,7 +90,7 @@ def observed(held: Json) -> Iterator[Observed]:
     if held.get("dimers"):
         yield _largest_dimer(held["dimers"])
     for name, value in (held.get("operators") or {}).items():
-        yield _single(str(name), value, "is m^2" if name in ORDERS else "")
+        yield replace(_single(str(name), value, "is m^2" if name in ORDERS else ""), unit=unit)
 
 
 def _single(name: str, value: Json, where: str = "") -> Observed:
@@ -199,7 +201,7 @@ def print_observables(found: Json, folder: str | Path, told: Sequence[Diagnostic
 
 def _table_rows(found: Json) -> Iterator[tuple[str, str]]:
     n, energy = found["n_sites"], _single("", found["energy"])
-    energy = Observed("energy per site", energy.mean / n, energy.error / n)
+    energy = Observed("energy per site", energy.mean / n, energy.error / n, unit=abs(energy.mean))
     yield energy.name, f"{energy.value}  ({found['units']} units)"
     if sector := sector_text(found):
         yield "sector", sector

@@ -43,6 +43,10 @@ class ScanRow(base.Row):
     exact_error: float | None = None  #: of the total
     observables: Mapping[str, Any] = field(default_factory=dict)  #: mean and error by name
 
+    def as_dict(self) -> dict[str, Any]:
+        """The content of the table's file, with the sites of each."""
+        return super().as_dict() | {"n_sites": self.n_sites}
+
     @property
     def place(self) -> float:
         """Where it stands on the axis; a lattice at its number of sites."""

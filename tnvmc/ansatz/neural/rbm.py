@@ -76,10 +76,10 @@ class RBM(nnx.Module):
         equal weights, up to phases, cancel in psi, but not in its derivatives.
         """
         n = self.weights.shape[1]
-        if n < 2 or theta.size != self.weights.size or not self.holomorphic:
-            raise ValueError(
-                "product_parameters: of a complex RBM without biases, of 2 units or more"
-            )
+        alike = self.form == "log_cosh" and theta.size == self.weights.size and self.holomorphic
+        if n < 2 or not alike:
+            told = "of a complex log_cosh RBM without biases, of 2 units or more"
+            raise ValueError(f"product_parameters: {told}")
         member, group = np.divmod(np.arange(n), max(1, n // 4))
         phases = np.exp(1j * np.pi * member / np.bincount(group)[group])
         return np.ravel(_OPENING / np.std(theta) * theta.reshape(-1, n)[:, group] * phases)
