@@ -57,7 +57,7 @@ def history(
     panel = histories.PANELS[quantity]
     given = _curves(found, exact_energy)
     if len(units := {curve.units for curve in given}) > 1:
-        raise ValueError(f"plot.history: runs in {' and '.join(sorted(units))} units on one axis")
+        raise ValueError(f"plot.history: units {', '.join(sorted(units))}; draw such runs apart")
     known = [curve for curve in given if curve.lines and panel.is_known(curve)]
     if not known:
         lacking = panel.lacking if any(curve.lines for curve in given) else "there are no steps"

@@ -131,7 +131,7 @@ def test_observables_of_an_earlier_step_in_words() -> None:
     earlier = replace(RUN, observables=observables() | {"step": 10})
     assert describe.outdated_text(earlier) == (
         "The observables are those after 10 steps, the run has made 40 or restores other "
-        "symmetries; measure again with: tnvmc measure runs/x"
+        "symmetries; again with: tnvmc measure runs/x"
     )
 
 

@@ -232,8 +232,7 @@ def outdated_text(run: Run) -> str | None:
         return None
     return (
         f"The observables are those after {run.observables['step']} steps, the run has made "
-        f"{steps_done(run)} or restores other symmetries; measure again with: tnvmc measure "
-        f"{run.path}"
+        f"{steps_done(run)} or restores other symmetries; again with: tnvmc measure {run.path}"
     )
 
 

@@ -77,7 +77,7 @@ def _lattice(run: Run) -> str:
     frustrated = kind not in ("chain", "square") or (odd and boundary != "open")
     known = kind in ("chain", "square", "triangular") or (kind == "kagome" and not odd)
     if not known or (ising and frustrated) or about.get("vacant"):
-        raise ReportError(f"{run.path}: no row for this lattice {kind}")
+        raise ReportError(f"{run.path}: no row for {kind} of this shape, boundary and model")
     ends = boundary[0].upper()
     if boundary == "cylinder":
         ends = "PO" if shape[1] <= shape[0] else "OP"

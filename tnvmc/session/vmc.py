@@ -36,7 +36,7 @@ from tnvmc.vmc.controllers import MeanOfIterates, paced
 from tnvmc.vmc.core import Given, Iterate, Method, State, controlled
 from tnvmc.vmc.history import History
 from tnvmc.vmc.measured_iterate import measured_iterate
-from tnvmc.vmc.measurement import MeasurementPlan, equilibrated, expect, measure
+from tnvmc.vmc.measurement import MeasurementPlan, expect, measure
 from tnvmc.vmc.orthogonal import LowerState, everywhere
 from tnvmc.vmc.results import Expectation, Measurement, StepRecord
 from tnvmc.vmc.trial import LEAST_STEPS, best_start
@@ -269,8 +269,6 @@ class VMC:
     def step(self, callback: Callable[[StepRecord], object] | None = None) -> StepRecord:
         """Make one step, and warn of nothing; otherwise as `run`."""
         kind = evolution if self.method.rule.in_time else step
-        if self.method.rule.in_time:
-            self.state = equilibrated(self.method, self.state)
         state, record = kind.advance(self.method, self.state)
         if self._trial[0]:
             (told, seconds), self._trial = self._trial, ((), 0.0)

@@ -16,6 +16,7 @@ from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.observables import local_energy
 from tnvmc.estimate.statistics import effective_samples, estimate
 from tnvmc.operators.fermions import sector_text
+from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.sampling.workers import measure_configs
 from tnvmc.shown import Shown, Table, drawn, fixed, signed, with_error
@@ -144,9 +145,10 @@ def scan_chi(
     snapshot, exact, operator = seen.snapshot, seen.info.exact, problem.operator
     drawn_at = chi_of(problem.ansatz)
     assert drawn_at is not None
-    if exact:  # all configurations: one of each orbit may have been measured
-        snapshot = Enumerate(threads=threads, by_orbit=False).draw(problem, seen.point, 0, False)[0]
-    local = local_energy(operator, snapshot) if exact else seen.local
+    sector, local = magnetisation_of(operator, snapshot.configs), seen.local
+    if exact and len(snapshot.configs) < operator.states(sector).dimension:  # one of each orbit
+        snapshot = Enumerate(sector, threads, False).draw(problem, seen.point, 0, False)[0]
+        local = local_energy(operator, snapshot)
     taken = _taken(snapshot, seen.info.n_walkers, 1 if exact else one_in)
     xp = array_namespace(snapshot.configs)
     places = to_namespace(taken, xp)

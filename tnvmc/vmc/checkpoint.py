@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tnvmc.ansatz.files import LISTED_BONDS, compare, lattice_parts, listed, probe_of
 from tnvmc.ansatz.protocol import chi_of
@@ -32,7 +32,7 @@ def identity(method: Method) -> dict[str, Any]:
     And which states it is kept orthogonal to, by what identifies their parameters.
     """
     problem, orthogonal_to = method.problem, method.orthogonal_to
-    ansatz, operator = problem.ansatz, problem.operator
+    ansatz, operator, rule = problem.ansatz, problem.operator, cast(Any, method.rule)
     lattice, about = ansatz.lattice, ansatz.description()
     bonds = listed(lattice)
     return {
@@ -44,7 +44,7 @@ def identity(method: Method) -> dict[str, Any]:
         "n_parameters": int(ansatz.n_params),
         "operator": operator.name,
         "fingerprint": fingerprint(operator),
-        _RULE: type(method.rule).__name__ + f"{getattr(method.rule, 'step', '')}",
+        _RULE: type(rule).__name__ + (f", step {rule.step}" if rule.in_time else ""),
         **({} if bonds is None else {LISTED_BONDS: bonds}),
         **({ORTHOGONAL: [each.fingerprint for each in orthogonal_to]} if orthogonal_to else {}),
     }

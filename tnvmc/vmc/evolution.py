@@ -21,6 +21,7 @@ from tnvmc.operators.term import Operator
 from tnvmc.optimize.rule import Info
 from tnvmc.optimize.solve import least_squares
 from tnvmc.vmc.core import Iterate, Method, State
+from tnvmc.vmc.measurement import equilibrated
 from tnvmc.vmc.observation import Observation, Reweighted, observe
 from tnvmc.vmc.results import StepRecord
 
@@ -44,7 +45,7 @@ def advance(method: Method, state: State) -> tuple[State, StepRecord]:
     """
     rule: Any = method.rule
     started, compiled = perf_counter(), progress.compiled
-    here, substeps = state.here, 0
+    here, substeps = equilibrated(method, state).here, 0
     if state.step:
         here, substeps = _evolved(method, here, state.step * rule.step)
     seen, here = _drawn(method, here)
