@@ -31,7 +31,9 @@ def fixed(value: float, places: int) -> str:
 
 
 def with_error(value: float, error: float) -> str:
-    """Write a number with its error in brackets, as -0.60352(12), two digits of error at most."""
+    """Write a number with its error in brackets, as -0.60352(12); nan for one that is unknown."""
+    if math.isfinite(value) and math.isnan(error):
+        return f"{fixed(value, 6)} +- unknown"
     if not math.isfinite(value) or not math.isfinite(error):
         return f"{value:.6g} +- {error:.2g}"
     if abs(value) >= LARGE:
@@ -60,6 +62,8 @@ def scientific(value: float | None, error: float | None) -> str:
         return "0"
     power = math.floor(math.log10(size))
     scaled = value / 10**power
+    if error is not None and math.isnan(error):
+        return f"{scaled:.1f}e{power} +- unknown"
     return f"{with_error(scaled, error / 10**power) if error else f'{scaled:.1f}'}e{power}"
 
 

@@ -16,7 +16,7 @@ from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import ProductState
 from tnvmc.contraction.schemes import Exact
 from tnvmc.lattice import chain, from_bonds, square, triangular
-from tnvmc.operators.models import heisenberg
+from tnvmc.operators.models import heisenberg, hubbard
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.session.vmc import VMC
 from tnvmc.storage.hdf5 import StateFileError
@@ -98,6 +98,22 @@ def test_what_a_checkpoint_of_larger_D_does_not_need_is_cut(tmp_path: Path) -> N
     shared = PEPS(OPERATOR.lattice, 2, scheme=Exact(), sharing=sharing(OPERATOR))
     with pytest.raises(StateFileError, match="shares tensors is not cut"):
         initial_parameters(shared, OPERATOR, 1, str(tmp_path / "c.h5"))
+
+
+@pytest.mark.parametrize("D", [2, 4, 6])
+def test_fermions_go_on_with_another_D(tmp_path: Path, D: int) -> None:
+    model = hubbard(square(2, 3), U=4.0, particles=(3, 3))
+    of = {"local_dim": 4, "fermions": model.fermions, "sharing": None}
+    first = VMC(model, PEPS(model.lattice, 4, **of), Enumerate())
+    first.save(tmp_path / "c.h5")
+    other = PEPS(model.lattice, D, **of)
+    theta = initial_parameters(other, model, 1, str(tmp_path / "c.h5"))
+    found = VMC(model, other, Enumerate(), theta=theta).measure().energy
+    if D == 4:
+        assert np.array_equal(theta, first.theta)
+    # New bonds carry 1 % of noise; the cut of a start leaves more than half of the binding.
+    allowed = 0.05 if D > 2 else 0.5
+    assert found == pytest.approx(first.measure().energy, rel=allowed)
 
 
 def test_checkpoints_that_do_not_fit(tmp_path: Path) -> None:

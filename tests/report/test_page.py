@@ -212,6 +212,17 @@ def test_the_verb_writes_one_file_and_replaces_only_its_own(
 
 
 @pytest.mark.usefixtures("page_without_pictures")
+def test_an_error_that_is_unknown_is_told(tmp_path: Path) -> None:
+    run = read_run(write_run(tmp_path / "run"))
+    assert run.result is not None
+    run.result["energy_per_site_error"] = None
+    found = page_data(run)
+    assert "+- unknown" in found["headline"][0][0]
+    assert [row[2:] for row in found["comparison"][:1]] == [
+        [found["headline"][0][0], found["headline"][1][0], None]
+    ]
+
+
 def test_an_extrapolation_without_an_error_is_in_no_table(tmp_path: Path) -> None:
     """A line through two points; what it says is told in words, with the warning that it has no error."""
     run = read_run(write_run(tmp_path / "run", measured=False))

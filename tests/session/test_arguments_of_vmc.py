@@ -122,8 +122,13 @@ def test_sectors_are_told_once_and_kept_by_all_samplers() -> None:
 def test_a_checkpoint_of_another_sector_is_refused(tmp_path: Path) -> None:
     operator, theta = heisenberg(chain(4)), ANSATZ.random(seed=1)
     VMC(operator, ANSATZ, FEW, theta=theta, magnetisation=2).save(tmp_path / "up.h5")
-    with pytest.raises(ValueError, match="keep magnetisation = 2"):
+    with pytest.raises(ValueError, match="keep 2 Sz = 2"):
         VMC(operator, ANSATZ, FEW, theta=theta).restore(tmp_path / "up.h5")
+    spinless = [tv(square(2, 2), particles=n) for n in (1, 2)]
+    state = PEPS(square(2, 2), 2, fermions=spinless[0].fermions, sharing=None)
+    VMC(spinless[0], state, FEW).save(tmp_path / "one.h5")
+    with pytest.raises(ValueError, match="have 1 particles, those here 2 particles"):
+        VMC(spinless[1], state, FEW).restore(tmp_path / "one.h5")
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ def _of_peps(
         )
     before = PEPS(
         lattice, described["D"], theta.dtype.name, local_dim=ansatz.local_dim,
-        bonds=described.get("bonds", "open"), sharing=sharing,
+        bonds=described.get("bonds", "open"), sharing=sharing, fermions=ansatz.fermions,
     )  # fmt: skip
     found: Array = from_other(before, theta, ansatz, seed).astype(ansatz.dtype)
     return found

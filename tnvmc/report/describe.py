@@ -1,5 +1,6 @@
 """What a run is: its settings in words, its reference energy and its stages, for every report."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
@@ -266,16 +267,17 @@ def reference(run: Run) -> tuple[float | None, str, float]:
 
 
 def energy_per_site(run: Run) -> tuple[float, float, str] | None:
-    """Energy per site, its error and where it comes from: the measurement, else the last step."""
+    """Energy per site, its error (nan: unknown) and from where: the measurement, or a step."""
     if run.result is not None and run.result["energy_per_site"] is not None:
-        error, steps = float(run.result["energy_per_site_error"] or 0.0), run.result.get("steps")
+        error, steps = run.result["energy_per_site_error"], run.result.get("steps")
         where = "measured at the end" if is_current(run) else f"measured after {steps} steps"
-        return float(run.result["energy_per_site"]), error, where
+        return float(run.result["energy_per_site"]), math.nan if error is None else error, where
     lines = [line for line in run.history if line.get("energy") is not None]
     if not lines or run.n_sites is None:
         return None
-    last, error = lines[-1], float(lines[-1].get("energy_error") or 0.0)
-    return last["energy"] / run.n_sites, error / run.n_sites, f"at step {last['step'] + 1}"
+    last, error = lines[-1], lines[-1].get("energy_error")
+    error = math.nan if error is None else error / run.n_sites
+    return last["energy"] / run.n_sites, error, f"at step {last['step'] + 1}"
 
 
 def stages_of(run: Run) -> Sequence[Json]:

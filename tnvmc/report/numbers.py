@@ -1,5 +1,6 @@
 """How numbers and tables are written: in every text, table and picture."""
 
+import math
 from collections.abc import Mapping, Sequence
 from shutil import get_terminal_size
 from typing import Any
@@ -15,9 +16,7 @@ def per_site(held: Mapping[str, Any], n_sites: int | None) -> str | None:
     energy, error = held.get("energy"), held.get("energy_error")
     if energy is None or not n_sites:
         return None
-    if error is None:
-        return f"{fixed(energy / n_sites, 6)} +- unknown"
-    return with_error(energy / n_sites, error / n_sites)
+    return with_error(energy / n_sites, math.nan if error is None else error / n_sites)
 
 
 def known_energy(value: float, error: float | None) -> str:
@@ -30,8 +29,8 @@ def relative_error(result: Mapping[str, Any]) -> str | None:
     size, error = result.get("relative_error"), result.get("relative_error_error")
     if size is None:
         return None
-    unknown = " +- unknown" if error is None else ""
-    return signed(result.get("signed_error", size), error, 1.0) + unknown
+    error = math.nan if error is None else error
+    return signed(result.get("signed_error", size), error, 1.0)
 
 
 Lines = Sequence[Sequence[str]]

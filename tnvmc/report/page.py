@@ -177,7 +177,7 @@ def _comparison(run: Run) -> list[Row]:
             off = held["energy"] / n - exact
             error = math.hypot(held["energy_error"] / n, known_error)
             relative = signed(off / abs(exact), error / abs(exact), 1.0)
-            in_errors = f"{off / error:+.1f}" if error else None
+            in_errors = f"{off / error:+.1f}" if error > 0 else None
         rows.append(["this run", source, per_site(held, n), relative, in_errors])
     if exact:
         source = str((run.result or {}).get("exact_source") or "published")

@@ -15,6 +15,8 @@ from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.backend.arguments import ArgumentWarning, level_of_caller, positive, real, refuse
 from tnvmc.backend.namespace import array_namespace, is_complex, to_namespace
 from tnvmc.backend.process import Ranks, available_cores, using_ranks
+from tnvmc.operators.fermions import sector_text
+from tnvmc.operators.properties import particles_of
 from tnvmc.operators.term import NonHermitian, Operator, require_operator
 from tnvmc.optimize.pace import AUTOMATIC
 from tnvmc.optimize.rule import Rates, Rule
@@ -159,9 +161,11 @@ def check_observable(where: str, operator: Operator | NonHermitian, problem: Pro
         )
     meant, sector = operator.magnetisation, problem.magnetisation
     if meant != sector and None not in (meant, sector):
+        own = problem.operator
+        one, other = (sector_text(each, particles_of(own, each)) for each in (meant, sector))
         raise ValueError(
-            f"{where}: {operator.name} is on a Hilbert space of 2 Sz = {meant}, the walkers have "
-            f"{sector}; make both from one Hilbert space"
+            f"{where}: {operator.name} is on a Hilbert space of {one}, the walkers have {other}; "
+            "make both from one Hilbert space"
         )
 
 
@@ -200,9 +204,10 @@ def check_restored(path: Path, operator: Operator, found: State, present: State)
     """Raise ValueError for a state whose walkers lie in another sector."""
     sectors = [magnetisation_of(operator, each.here.configs) for each in (present, found)]
     if sectors[0] != sectors[1]:
+        here, there = (sector_text(each, particles_of(operator, each)) for each in sectors)
         raise ValueError(
-            f"{path}: its walkers have 2 Sz = {sectors[1]}, those here {sectors[0]}; keep "
-            f"magnetisation = {sectors[1]}, or start a new run with ansatz.init = this file"
+            f"{path}: its walkers have {there}, those here {here}; keep {there}, or start a new "
+            "run with ansatz.init = this file"
         )
 
 
