@@ -268,6 +268,9 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("lower_with_other_characters", {"energy_per_site": -0.4514531},
      ("a state of another symmetry has the lower energy -0.451453 per site: with these characters it is "
      "another level; for the ground state set other ansatz.characters, or sum over no symmetry")),
+    ("symmetries_not_proven", {"n_symmetries": 9},
+     ("psi has 9 symmetries of the lattice whatever its parameters are, and nothing proves that the ground "
+     "state has them: it may be another level; compare with a state that has none, as a PEPS without sharing")),
     ("sector_not_compared", {"magnetisation": 0, "bosons": 36, "expected": -24},
      ("not all sectors are small enough to be compared, and no symmetry tells which is the lowest: the "
      "ground state may have another magnetisation than 2 Sz = 0, which was solved (36 bosons, if local states "

@@ -192,10 +192,8 @@ def _run(found: Any) -> Run:
 def _pairs(name: str, found: Any, site: int | None) -> pairs.PairCorrelations:
     run = _run(found)
     site = None if site is None else whole(f"plot.{name}", "site", site, 0)
-    if site is not None and run.shape is not None:
-        n_sites = run.shape[0] * run.shape[1]
-        if site >= n_sites:
-            raise ValueError(f"plot.{name}: site = {site}; there are the sites 0..{n_sites - 1}")
+    if site is not None and run.n_sites is not None and site >= run.n_sites:
+        raise ValueError(f"plot.{name}: site = {site}; there are the sites 0..{run.n_sites - 1}")
     with _lacking(name):
         return pairs.pair_correlations(run, site)
 

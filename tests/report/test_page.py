@@ -11,6 +11,8 @@ import pytest
 from tests.run_files import result, write_json, write_run
 from tnvmc.app.cli import main
 from tnvmc.estimate.diagnostic import Diagnostic
+from tnvmc.report import page
+from tnvmc.report.figures import NAMES
 from tnvmc.report.page import page_data, report_html
 from tnvmc.storage.run_files import read_run
 
@@ -251,6 +253,13 @@ def test_wide_tables_fold_on_a_phone(content: str) -> None:
         r'<td[^>]* data-label="([^"]*)"', wide[1].split("<tbody>")[1].split("</tr>")[0]
     )
     assert row == names
+
+
+def test_every_figure_has_its_place_and_its_caption() -> None:
+    folder = Path(page.__file__).parent / "templates"
+    template = (folder / "page.html").read_text().split("{% set labels")
+    for name in NAMES:
+        assert f'"{name}": ' in template[0] and f'"{name}"' in template[1]
 
 
 @pytest.mark.whole

@@ -152,7 +152,7 @@ def test_a_single_checkpoint_and_a_saved_state(tmp_path: Path, checkpoint: bytes
     found = told(describe(path))
     assert found["holds"] == "a checkpoint"
     assert found["model"].startswith("heisenberg (fingerprint ")
-    assert found["lattice"] == "square, 2 x 2 sites, open"
+    assert found["lattice"] == "square, 2 x 2 places, open"
     assert found["state"] == "PEPS, D = 2, float64"
     assert found["progress"] == "1 steps done, 4 walkers"
     peps, theta = load_state(path)

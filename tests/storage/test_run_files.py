@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.run_files import CONFIG, RUN, observables, result, write_run, write_toml
+from tnvmc.lattice import kagome
 from tnvmc.storage.run_files import (
     Damage,
     is_finished,
@@ -29,6 +30,9 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert (steps_done(run), steps_asked(run), is_finished(run)) == (40, 40, True)
     unknown = read_run(write_run(tmp_path / "killed", finished=False, measured=False))
     assert unknown.units is None and unknown.n_sites == 16
+    bare = replace(run, result=None, observables=None)
+    config = {"lattice": {"kind": "kagome", "shape": [5, 4]}}
+    assert replace(bare, config=config).n_sites == kagome(5, 4).n_sites == 16
     assert (steps_done(unknown), is_finished(unknown)) == (12, False)
 
 

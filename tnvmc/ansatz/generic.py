@@ -66,14 +66,9 @@ class GenericAnsatz(PlainSweep, InFiles):
 
     @abstractmethod
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
-        """psi(s), each row by itself; see `as_log_amplitude`.
+        """psi(s) of configurations (B, N) for theta (P,), each row by itself: phase, ln|psi| (B,).
 
-        Args:
-            theta: (P,) parameters.
-            configs: (B, N) local states 0..d-1, small integers.
-
-        Returns:
-            Phase (B,) and ln|psi| (B,).
+        Local states are small integers 0..d-1; see `as_log_amplitude`.
         """
 
     @abstractmethod

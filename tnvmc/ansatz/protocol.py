@@ -172,6 +172,9 @@ class Abilities:
     sharing: Any = None  #: symmetries by which tensors are shared (`peps.sharing`); None: none are
     sharing_follows: bool = False  #: whether that is left to the Hamiltonian (`PEPS.shared_for`)
     n_unshared: int | None = None  #: number of parameters without that; None: none are shared
+    built_in: tuple[Patch, ...] = ()
+    """Rearrangements of the sites that change psi by a factor at most whatever its parameters are,
+    beside those of `group` and `sharing`."""
 
     @property
     def kept_by(self) -> tuple[Patch, ...]:
@@ -200,6 +203,10 @@ class Abilities:
         a class of the user's own the checksum of its code.
         """
         return {"ansatz": type(self).__name__, **code_of(type(self))}
+
+    def proven_for(self, operator: Any) -> bool:
+        """Tell whether what is `built_in` is proven to be symmetries of the ground state."""
+        return True
 
     def for_operator(self, operator: Any) -> Any:
         """Give the state with open settings decided by a Hamiltonian; itself if none is open."""

@@ -229,13 +229,9 @@ def _plan(asked: Asked, settings: Settings, vmc: VMC, n_samples: int) -> Measure
 
 
 def _measured(
-    vmc: VMC,
-    point: Iterate,
-    reasons: Iterable[Diagnostic],
-    settings: Settings,
-    asked: Asked,
+    vmc: VMC, point: Iterate, reasons: Iterable[Diagnostic], settings: Settings, asked: Asked,
     own: tuple[Operator, ...],
-) -> Json:
+) -> Json:  # fmt: skip
     """Draw the samples, and tell what they show and how they were drawn."""
     problem = vmc.problem
     method = _plan(asked, settings, vmc, asked.samples(settings)).applied(

@@ -213,13 +213,9 @@ def _introduce(run: StagedRun, console: RunConsole, told: Sequence[str]) -> None
 
 
 def _carry_on(
-    run: StagedRun,
-    settings: Settings,
-    folder: RunFolder,
-    console: RunConsole,
-    started: float,
+    run: StagedRun, settings: Settings, folder: RunFolder, console: RunConsole, started: float,
     reference: Reference | None = None,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Go through the stages, measure, write and show the result."""
     earlier = wall_time(folder.history())
     recorder = Recorder(run, folder)

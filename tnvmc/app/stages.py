@@ -70,14 +70,9 @@ class StagedRun(OneStage):
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        operator: Operator,
-        lower: tuple[LowerState, ...] = (),
-        done: Sequence[Record] = (),
-        *,
-        blank: bool = False,
-    ) -> None:
+        self, settings: Settings, operator: Operator, lower: tuple[LowerState, ...] = (),
+        done: Sequence[Record] = (), *, blank: bool = False,
+    ) -> None:  # fmt: skip
         self.stages = stages_of(settings)
         self.done = tuple(done)
         if len(done) >= len(self.stages):

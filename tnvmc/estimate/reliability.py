@@ -34,14 +34,9 @@ h = 30, 30 steps, close to a product state: 2e-6, R-hat 1.27, and the energy is 
 
 
 def doubts(
-    estimated: Estimate,
-    n_walkers: int,
-    limits: tuple[str, ...] = ("n_samples",),
-    *,
-    effective: float | None = None,
-    changed: float | None = None,
-    moved: float | None = None,
-) -> tuple[Diagnostic, ...]:
+    estimated: Estimate, n_walkers: int, limits: tuple[str, ...] = ("n_samples",), *,
+    effective: float | None = None, changed: float | None = None, moved: float | None = None,
+) -> tuple[Diagnostic, ...]:  # fmt: skip
     """Give what makes the error bar of drawn samples less certain than it looks.
 
     Codes: walkers_disagree (R-hat beyond `mixing.r_hat_limit`, scatter beyond `LEAST_SCATTER`),

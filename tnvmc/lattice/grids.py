@@ -237,13 +237,9 @@ def _neighbour(position: int, length: int, wraps: bool) -> int | None:
 
 
 def _by_distance(
-    kind: str,
-    shape: Shape,
-    edges: Boundary,
-    points: np.ndarray,
-    cell: tuple[tuple[float, float], tuple[float, float]],
-    vacant: Places,
-) -> Lattice:
+    kind: str, shape: Shape, edges: Boundary, points: np.ndarray,
+    cell: tuple[tuple[float, float], tuple[float, float]], vacant: Places,
+) -> Lattice:  # fmt: skip
     """A lattice whose bonds join all sites at one of the three distances."""
     bare = Lattice(kind, shape, edges, points, {}, cell=cell)
     apart = separations(points[:, None, :] - points[None, :, :], bare)

@@ -28,13 +28,9 @@ class FirstOrder(Rule):
         """Give the direction (P,) for a force (P,), and the next state."""
 
     def direction(
-        self,
-        theta: Array,
-        jacobian: Jacobian,
-        local_energy: Array,
-        weight: Array | None,
+        self, theta: Array, jacobian: Jacobian, local_energy: Array, weight: Array | None,
         state: RuleState,
-    ) -> tuple[Array, RuleState, Info]:
+    ) -> tuple[Array, RuleState, Info]:  # fmt: skip
         """Direction (P,) of the type of theta; see `Rule.direction`.  Reports `force_norm`."""
         xp = array_namespace(theta)
         problem = least_squares(theta, jacobian, local_energy, weight)

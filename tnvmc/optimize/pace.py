@@ -53,13 +53,9 @@ class Paced(Rule):
         return {**_named(self.rule.init(theta)), "rate": self.rate, "last": last}
 
     def direction(
-        self,
-        theta: Array,
-        jacobian: Jacobian,
-        local_energy: Array,
-        weight: Array | None,
+        self, theta: Array, jacobian: Jacobian, local_energy: Array, weight: Array | None,
         state: RuleState,
-    ) -> tuple[Array, RuleState, Info]:
+    ) -> tuple[Array, RuleState, Info]:  # fmt: skip
         """Rate times the direction of the rule (P,); see `Rule.direction`."""
         found, after, info = self.rule.direction(
             theta, jacobian, local_energy, weight,

@@ -42,13 +42,9 @@ class Rule(Protocol):
 
     @abstractmethod
     def direction(
-        self,
-        theta: Array,
-        jacobian: Jacobian,
-        local_energy: Array,
-        weight: Array | None,
+        self, theta: Array, jacobian: Jacobian, local_energy: Array, weight: Array | None,
         state: RuleState,
-    ) -> tuple[Array, RuleState, Info]:
+    ) -> tuple[Array, RuleState, Info]:  # fmt: skip
         """Direction (P,) of the type of theta, next state, report.
 
         Args:

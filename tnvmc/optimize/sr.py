@@ -124,13 +124,9 @@ class SR(Rule):
 
     @np.errstate(over="ignore", invalid="ignore")  # found out, and said, by NonFiniteError
     def direction(
-        self,
-        theta: Array,
-        jacobian: Jacobian,
-        local_energy: Array,
-        weight: Array | None,
+        self, theta: Array, jacobian: Jacobian, local_energy: Array, weight: Array | None,
         state: RuleState,
-    ) -> tuple[Array, RuleState, Info]:
+    ) -> tuple[Array, RuleState, Info]:  # fmt: skip
         """Natural gradient (P,); see `Rule.direction`.
 
         Reports the space, how the system was solved, and two numbers per learning rate:
@@ -165,13 +161,9 @@ class SR(Rule):
         return direction, {**carried, **kept}, info
 
     def _averaged(
-        self,
-        theta: Array,
-        a: CenteredJacobian,
-        residual: Array,
-        units: Array | None,
+        self, theta: Array, a: CenteredJacobian, residual: Array, units: Array | None,
         state: RuleState,
-    ) -> tuple[Array, str, SolveInfo, RuleState]:
+    ) -> tuple[Array, str, SolveInfo, RuleState]:  # fmt: skip
         """Solve (S + shift) x = A^dagger residual with the S of all steps so far, in `units`."""
         xp = array_namespace(theta)
         factor = self.memory

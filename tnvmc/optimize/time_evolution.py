@@ -64,13 +64,9 @@ class TimeEvolution(Rule):
         return {**start, "substep": self.step * _FIRST, "draws": 0}
 
     def direction(
-        self,
-        theta: Array,
-        jacobian: Jacobian,
-        local_energy: Array,
-        weight: Array | None,
+        self, theta: Array, jacobian: Jacobian, local_energy: Array, weight: Array | None,
         state: RuleState,
-    ) -> tuple[Array, RuleState, Info]:
+    ) -> tuple[Array, RuleState, Info]:  # fmt: skip
         """Give minus d theta / dt (P,), the state as it was, and a report.
 
         That has `outside` |A d - e|, the speed of the motion that lies outside of the tangent

@@ -133,7 +133,7 @@ def _of_checkpoint(path: Path) -> Rows:
     yield "holds", "a saved state" if step is None else "a checkpoint"
     if "operator" in about:
         yield "model", f"{about['operator']} (fingerprint {about['fingerprint']})"
-    yield "lattice", f"{kind}, {n_rows} x {n_columns} sites, {boundary}"
+    yield "lattice", f"{kind}, {n_rows} x {n_columns} places, {boundary}"
     shares = words.symmetries_text({}, _shared_in(about))
     yield "state", f"{kind_in(about)}, {D}{found['dtype']}{shares and f', {shares}'}"
     yield "parameters", f"{about['n_parameters']}"

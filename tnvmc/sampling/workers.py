@@ -123,14 +123,9 @@ def join(snapshots: list[Snapshot]) -> Snapshot:
 
 
 def measure_configs(
-    ansatz: Ansatz,
-    theta: Array,
-    configs: Array,
-    targets: Targets,
-    *,
-    threads: int | None = None,
+    ansatz: Ansatz, theta: Array, configs: Array, targets: Targets, *, threads: int | None = None,
     jacobian: bool = False,
-) -> Snapshot:
+) -> Snapshot:  # fmt: skip
     """Measure M given configurations (M, N), in their order, without moving them.
 
     The snapshot has no weights: what the configurations stand for is the caller's business.

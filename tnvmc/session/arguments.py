@@ -15,8 +15,10 @@ from tnvmc.ansatz.wrappers.symmetrised import inner_state
 from tnvmc.backend.arguments import ArgumentWarning, level_of_caller, positive, real, refuse
 from tnvmc.backend.namespace import array_namespace, is_complex, to_namespace
 from tnvmc.backend.process import Ranks, available_cores, using_ranks
+from tnvmc.lattice.permutations import NotSymmetric, Symmetry
 from tnvmc.operators.fermions import sector_text
 from tnvmc.operators.properties import particles_of
+from tnvmc.operators.symmetry import which_commute
 from tnvmc.operators.term import NonHermitian, Operator, require_operator
 from tnvmc.optimize.pace import AUTOMATIC
 from tnvmc.optimize.rule import Rates, Rule
@@ -129,6 +131,8 @@ def check_state(operator: Operator, ansatz: Ansatz, theta: Array, configs: Array
             more = initial_configs(operator, _FEW, 0, magnetisation_of(operator, configs))
             looked = xp.concat([looked, to_namespace(more, xp)])
         _check_share(ansatz, theta, looked)
+    if len(ansatz.built_in) > 1:
+        _check_built_in(operator, ansatz, configs)
     if not operator.is_complex:
         return
     phase = ansatz.log_amplitude(theta, configs[:1, :]).phase
@@ -171,16 +175,34 @@ def check_observable(where: str, operator: Operator | NonHermitian, problem: Pro
 
 def check_orthogonal(ansatz: Ansatz, lower: Sequence[LowerState]) -> None:
     """Raise ValueError for an excited state that keeps the symmetries of the ground state."""
-    if lower and shares_tensors(ansatz):
+    if lower and (shares_tensors(ansatz) or len(ansatz.built_in) > 1):
         raise ValueError(
-            "VMC: tensors that are shared have the symmetries of the ground state, which the next "
-            "level may lack; with orthogonal_to make the PEPS without sharing (None)"
+            "VMC: shared tensors, averages and networks that are the same at all places have the "
+            "symmetries of the ground state, which the next level may lack; with orthogonal_to "
+            "make a PEPS without sharing (None), an RNN, or an RBM without sharing or average"
         )
 
 
 def shares_tensors(ansatz: Ansatz) -> bool:
     """Whether the symmetries of a state hold for any of its parameters, as it shares tensors."""
     return getattr(inner_state(ansatz), "shared", None) is not None
+
+
+def _check_built_in(operator: Operator, ansatz: Ansatz, configs: Array) -> None:
+    """Raise NotSymmetric for symmetries of a network that H lacks, or that signs at (W, N) undo."""
+    elements = [Symmetry("", sites) for sites in ansatz.built_in]
+    commute, strings = which_commute(operator, elements, signs=True), operator.strings
+    xp = array_namespace(configs)
+    if strings is not None:
+        signs = (strings.of_image(configs, g.places) for g in elements)
+        commute = [c and bool(xp.all(s > 0)) for c, s in zip(commute, signs, strict=True)]
+    if not all(commute):
+        raise NotSymmetric(
+            f"{ansatz!r}: psi is the same under {len(elements)} rearrangements of the sites "
+            f"whatever its parameters are, and {operator.name} on this lattice lacks "
+            f"{commute.count(False)} of them, so no parameters make its ground state; take "
+            "ansatz.kind = 'peps' or 'rnn', or 'rbm' without sharing"
+        )
 
 
 def _check_share(ansatz: Any, theta: Array, configs: Array) -> None:

@@ -172,9 +172,6 @@ def _network(settings: Any, operator: Operator, magnetisation: int | None) -> An
     if settings.is_autoregressive:
         keywords["magnetisation"] = magnetisation
     keywords |= settings.given()
-    if keywords.get("sharing"):
-        with errors_of("ansatz.sharing"):
-            symmetry_group(operator, ("point", "translation"))  # refuses what H does not have
     group = symmetry_group(operator, settings.average) if settings.average else None
     signs: Any = None
     hint = "; give ansatz.marshall = true, or leave that symmetry out"

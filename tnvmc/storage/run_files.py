@@ -111,9 +111,11 @@ class Run:
         if self.result is not None:
             return int(self.result["n_sites"])
         lattice = self.observables or self.section("lattice")
-        if self.shape is None or lattice.get("kind") == "kagome":
+        if self.shape is None:
             return None
-        return self.shape[0] * self.shape[1] - len(lattice.get("vacant") or ())
+        (rows, columns), kagome = self.shape, lattice.get("kind") == "kagome"
+        holes = (rows // 2) * (columns // 2) if kagome else 0  # one of four places of a cell
+        return rows * columns - holes - len(lattice.get("vacant") or ())
 
     @property
     def units(self) -> str | None:

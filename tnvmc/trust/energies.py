@@ -165,8 +165,8 @@ def of_level(
 
     Codes: below_reference; above_reference, since few steps, a small bond dimension or a metastable
     state leave a good variance and a curve that looks flat (told of `final` ones); those of
-    `elsewhere`; lower_with_other_characters, of a sum over symmetries.  Sectors of `most` states
-    are diagonalised where the level is not `known`.
+    `elsewhere`; lower_with_other_characters, of a sum over symmetries; symmetries_not_proven, of a
+    network that has some.  Sectors of `most` states are diagonalised where no level is `known`.
     """
     if known is None and final:
         known = place.level(most)
@@ -182,6 +182,9 @@ def of_level(
         if least and known and least.energy_total < known.energy_total - slack:
             values = {"energy_per_site": least.energy_total / place.operator.n_sites}
             yield Diagnostic("lower_with_other_characters", "open", values)
+        if final and known is None and not place.ansatz.proven_for(place.operator):
+            values = {"n_symmetries": len(place.ansatz.built_in)}
+            yield Diagnostic("symmetries_not_proven", "open", values)
 
 
 def below_exact(

@@ -93,12 +93,9 @@ def _judged(method: Method, state: State) -> tuple[Iterate, Observation | None, 
 
 
 def _best(
-    method: Method,
-    iterates: MeanOfIterates,
-    last: Iterate,
-    of_last: Observation | None,
+    method: Method, iterates: MeanOfIterates, last: Iterate, of_last: Observation | None,
     reasons: Diagnostics,
-) -> tuple[Iterate, Diagnostics]:
+) -> tuple[Iterate, Diagnostics]:  # fmt: skip
     mean, first = (replace(last, theta=each) for each in (iterates.mean, iterates.first))
     of_mean = _of_mean(method, mean, of_last)
     best, found, left = last, of_last, of_mean

@@ -88,12 +88,9 @@ def flatter(sampler: Samples, snapshot: Snapshot, info: SampleInfo) -> Sampler:
 
 
 def within_drawn(
-    energy: Estimate,
-    problem: Problem,
-    theta: Array,
-    draws: Sequence[np.ndarray],
+    energy: Estimate, problem: Problem, theta: Array, draws: Sequence[np.ndarray],
     threads: int | None = None,
-) -> Estimate:
+) -> Estimate:  # fmt: skip
     """Widen the error of an energy by its distance from that of all draws and their neighbours.
 
     A heavy one of rare configurations may still be missed, but seldom its neighbours.  Nothing is
@@ -120,13 +117,9 @@ def of_both(energy: Estimate, look: Estimate) -> Estimate:
 
 
 def widened(
-    energy: Estimate,
-    changed: float | None,
-    configs: np.ndarray,
-    problem: Problem,
-    theta: Array,
+    energy: Estimate, changed: float | None, configs: np.ndarray, problem: Problem, theta: Array,
     threads: int | None = None,
-) -> tuple[Estimate, float | None]:
+) -> tuple[Estimate, float | None]:  # fmt: skip
     """Widen the error of an energy by what neighbours of few configurations add to it.
 
     Only where less than `LEAST_CHANGED` of the draws differ from the one before (`changed`, None

@@ -76,13 +76,9 @@ NOTHING_SEEN: dict[str, Any] = {
 
 
 def observe(
-    problem: Problem,
-    sampler: Drawing,
-    point: Point,
-    stream: int,
-    jacobian: bool = True,
+    problem: Problem, sampler: Drawing, point: Point, stream: int, jacobian: bool = True,
     orthogonal_to: Sequence[LowerState] = (),
-) -> Observation:
+) -> Observation:  # fmt: skip
     """Draw samples at a point and estimate the energy there, with penalties for overlaps."""
     snapshot, point, info = sampler.draw(problem, point, stream, jacobian)
     local = local_energy(problem.operator, snapshot)

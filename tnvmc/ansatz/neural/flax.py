@@ -42,7 +42,7 @@ from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace, distinct_rows, is_cupy
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
 from tnvmc.lattice.permutations import SymmetryGroup
-from tnvmc.operators.symmetry import require_symmetric
+from tnvmc.operators.symmetry import known_signs, require_symmetric
 from tnvmc.operators.term import Operator
 from tnvmc.storage.identity import plain
 
@@ -83,8 +83,8 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
         group: psi is averaged over these symmetries with their characters; the signs come after.
             For a module that can be drawn from, the densities are averaged, so that it still can;
             that takes its ``log_prob(configs, total)`` as well.
-            A module with ``invariances() -> (n, N)``, rearrangements of the sites that leave it as
-            it is, is not evaluated on images that differ by one.
+            A module with ``invariances() -> (n, N)``, all rearrangements of the sites that leave it
+            as it is, is not evaluated on images that differ by one; a Hamiltonian must have them.
         freeze: groups of parameters (beginnings of paths, "embedding" or "blocks.0") whose
             log-derivatives are 0, so that no rule moves them.
         architecture: what the network is, in plain values, for checkpoints; by default the class
@@ -142,6 +142,8 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
             group, signs, self.local_dim, lattice.n_sites, can_draw, alike
         )
         self.averaging.check_sector(getattr(module, "total", None))
+        moved = [*(() if alike is None else alike), *self.averaging.places]
+        self.built_in = tuple(dict.fromkeys(tuple(map(int, row)) for row in moved))
         self.orbits = Orbits(self.averaging, self.local_dim, lattice.n_sites)
         self.rows_per_call = 2**18 if self.orbits.useful else 2**16  # many share an orbit
         self.freeze = tuple(freeze)
@@ -157,6 +159,12 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
             make = "symmetry_group(hamiltonian, ...)"
             require_symmetric("FlaxAnsatz: group", operator, group.elements, make)
         return self
+
+    def proven_for(self, operator: Any) -> bool:
+        marshall, exact = known_signs(operator)
+        alike = marshall == (self.averaging.signs is not None)
+        proven = exact and alike and not (self.averaging.characters < 0).any()
+        return proven or len(self.built_in) < 2
 
     def random(self, seed: int = 0) -> np.ndarray:
         """Give theta (P,), on the host, as the module initialises itself."""

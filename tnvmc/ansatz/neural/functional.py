@@ -168,7 +168,8 @@ def check_output(functional: Functional, example: Array) -> None:
 
 
 def check_rows(functional: Functional, as_inputs: Callable[[Array], Array]) -> None:
-    """Raise ValueError where ln psi of a configuration depends on those it is evaluated with.
+    """Raise ValueError where ln psi of a configuration depends on those it is evaluated with, or
+    lacks an invariance that the network tells.
 
     Two small programs are compiled: otherwise each operation of the network would be one, for both
     numbers of rows, 150 of a transformer.
@@ -196,6 +197,13 @@ def check_rows(functional: Functional, as_inputs: Callable[[Array], Array]) -> N
             "row only. Look for means over the first axis (batch normalisation), or for sums and "
             "reshapes over it"
         )
+    rows = getattr(functional.module(tree), "invariances", lambda: ())()
+    for row in rows[:: max(1, len(rows) // _BATCH)]:  # of a class that inherits them, too
+        if not np.allclose(np.real(log_psi(tree, inputs[:, row])), np.real(together), **limits):
+            raise ValueError(
+                f"FlaxAnsatz: {functional.name} changes where its sites are rearranged by a row of "
+                "its invariances(); give that method as what the network really has"
+            )
 
 
 def check_dtype(functional: Functional, dtype: str | None) -> None:

@@ -71,6 +71,10 @@ class RBM(nnx.Module):
         """Whether ln psi is holomorphic in complex parameters."""
         return self.dtype == "complex128"
 
+    def invariances(self) -> np.ndarray:
+        """Give the rearrangements of the sites (n, N) that leave psi as it is."""
+        return np.array(self.images or [range(self.lattice.n_sites)])
+
     def product(self, theta: np.ndarray) -> np.ndarray:
         """Make of random numbers parameters of nearly psi = 1, a product state along x: units of
         equal weights, up to phases, cancel in psi, but not in its derivatives.

@@ -71,13 +71,9 @@ class Drawer:
 
     @classmethod
     def build(
-        cls,
-        tensors: Sequence[Array],
-        embedding: Embedding,
-        chi: int,
-        chi_mpo: int,
+        cls, tensors: Sequence[Array], embedding: Embedding, chi: int, chi_mpo: int,
         floor: float = FLOOR,
-    ) -> "Drawer":
+    ) -> "Drawer":  # fmt: skip
         """Contract the double layer of tensors of the sites.
 
         Cost: see `double_boundaries`; independent of the walkers.

@@ -27,7 +27,7 @@ def evolution(run: Run, title: str = "") -> Any:
         as_array([line[key] for line in run.history]) / n for key in ("energy", "energy_error")
     )
     drift = "energy per site less that at t = 0"
-    _band(middle, t, energy - energy[0], error, style.line(0), (drift, ""))
+    _band(middle, t, energy - energy[0], np.hypot(error, error[0]), style.line(0), (drift, ""))
     bound = as_array([line["error_bound"] for line in about])
     middle.plot(t, bound, **style.line(1), label=r"largest distance to the exact $|\psi\rangle$")
     above.set(ylabel="mean over the sites", title=title)

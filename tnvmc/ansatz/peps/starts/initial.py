@@ -122,10 +122,11 @@ def product_parameters(ansatz: Any, vector: Any, seed: int = 0) -> np.ndarray:
             "configurations, which samples never show; take another axis, or 1e-2 in place of 0"
         )
     rbm: Any = getattr(getattr(ansatz, "functional", None), "made", None)
-    if hasattr(rbm, "product") and np.ptp(size) < 1e-9 and abs(vector[0] - vector[1]) < 1e-9:
+    along_x = np.abs(np.asarray(vector) - vector[0]).max() < 1e-9 * size.max()
+    if hasattr(rbm, "product") and along_x and ansatz.averaging.signs is None:
         return np.asarray(rbm.product(ansatz.random(seed)))
     if not hasattr(ansatz, "shapes") or ansatz.fermions:
-        kind = "a PEPS of spins, along x an RBM"
+        kind = "a PEPS of spins, along x an RBM without Marshall's signs"
         raise ValueError(f"product_parameters: makes {kind}, got {ansatz!r}")
     rng, lattice = np.random.Generator(np.random.PCG64(seed)), ansatz.lattice
     tensors, shared = [], ansatz.shared is not None
