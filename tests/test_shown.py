@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.shown import Table, data_frame, fixed, line, sentence, with_error
+from tnvmc.shown import Table, data_frame, fixed, line, scientific, sentence, with_error
 
 
 @pytest.mark.parametrize(
@@ -59,3 +59,9 @@ def test_a_data_frame_is_of_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_large_values_have_the_digits_of_their_error() -> None:
     assert with_error(3746416132.92, 100.0) == "3.746416133e+09 +- 1.0e+02"
+
+
+def test_errors_that_are_unknown() -> None:
+    assert with_error(-0.5, float("nan")) == "-0.500000 +- unknown"
+    for error in (float("nan"), float("inf")):
+        assert scientific(3.2e-5, error) == "3.2e-5 +- unknown"

@@ -57,12 +57,12 @@ def scientific(value: float | None, error: float | None) -> str:
     """Write a number with its error as 3.20(49)e-5, "-" where there is none."""
     if value is None:
         return "-"
-    size = max(abs(value), error or 0.0)
+    size = max(abs(value), 0.0 if error in (None, math.inf) else error)
     if not size:
         return "0"
     power = math.floor(math.log10(size))
     scaled = value / 10**power
-    if error is not None and math.isnan(error):
+    if error is not None and not math.isfinite(error):
         return f"{scaled:.1f}e{power} +- unknown"
     return f"{with_error(scaled, error / 10**power) if error else f'{scaled:.1f}'}e{power}"
 

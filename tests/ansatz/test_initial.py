@@ -16,7 +16,7 @@ from tnvmc.ansatz.peps.state import PEPS
 from tnvmc.ansatz.product import ProductState
 from tnvmc.contraction.schemes import Exact
 from tnvmc.lattice import chain, from_bonds, square, triangular
-from tnvmc.operators.models import heisenberg, hubbard
+from tnvmc.operators.models import heisenberg, hubbard, tv
 from tnvmc.sampling.enumerate import Enumerate
 from tnvmc.session.vmc import VMC
 from tnvmc.storage.hdf5 import StateFileError
@@ -163,3 +163,12 @@ def test_lattices_that_lie_on_the_grid_alike_start_each_other(tmp_path: Path) ->
     there = PEPS(triangular(3, 3), 2)
     found = initial_parameters(there, heisenberg(there.lattice), kind=str(tmp_path / "x.h5"))
     assert np.array_equal(found, theta)
+
+
+def test_spins_are_no_start_of_fermions(tmp_path: Path) -> None:
+    lattice = square(2, 3)
+    VMC(OPERATOR, peps(2), Enumerate()).save(tmp_path / "spins.h5")
+    model = tv(lattice, particles=3)
+    state = PEPS(lattice, 2, fermions=model.fermions, sharing=None)
+    with pytest.raises(StateFileError, match="other particles"):
+        initial_parameters(state, model, 1, str(tmp_path / "spins.h5"))

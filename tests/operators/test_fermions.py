@@ -253,3 +253,14 @@ def test_the_energy_of_random_states_is_that_of_the_sector() -> None:
         mean = matrix.diagonal().mean()
         found = infinite_temperature_energy(operator, operator.magnetisation)
         assert abs(found - mean) < 1e-12 * max(1.0, abs(mean))
+
+
+@pytest.mark.parametrize("local_dim", [2, 3])
+def test_a_field_shifts_the_energy_of_random_states_of_a_sector(local_dim: int) -> None:
+    lattice, terms = square(2, 2), [("Sx Sx + Sy Sy + Sz Sz", "nearest")]
+    for h in (0.0, -10.0):
+        made = [*terms, ("Sz", "all", h)] if h else terms
+        operator = Operator.from_products(lattice, made, local_dim=local_dim)
+        mean = operator.sparse(4).diagonal().real.mean()
+        assert infinite_temperature_energy(operator, 4) == pytest.approx(mean, abs=EXACT)
+    assert infinite_temperature_energy(operator, 0) == operator.infinite_temperature_energy

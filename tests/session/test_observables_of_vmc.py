@@ -14,6 +14,7 @@ from tnvmc import (
     PEPS,
     SR,
     VMC,
+    DirectSampler,
     Enumerate,
     NonHermitian,
     Observables,
@@ -238,3 +239,10 @@ def test_all_configurations_of_an_enumeration_in_parts_are_counted() -> None:
     vmc = VMC(hamiltonian, state, Enumerate(), theta=state.random(1))
     field = Operator.from_products(hamiltonian.lattice, [("Sz", "all", 1.0)])
     assert vmc.expect(field).n_samples == 2**16
+
+
+def test_a_last_part_of_two_draws() -> None:
+    """1025 draws of pairs in parts of 1023: blocks of the rest have another size."""
+    model = heisenberg(square(8, 8))
+    vmc = VMC(model, PEPS(model.lattice, 1, sharing=None), DirectSampler(n_samples=1025))
+    assert measure_observables(vmc, n_samples=1025, operators=())["structure_factor"]

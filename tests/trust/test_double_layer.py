@@ -15,7 +15,7 @@ from tnvmc.contraction.double_expectation import DoubleLayerValue, boundary_expe
 from tnvmc.contraction.schemes import SRC
 from tnvmc.estimate.diagnostic import UnreliableWarning
 from tnvmc.lattice import square
-from tnvmc.operators.models import heisenberg, tfim, tv
+from tnvmc.operators.models import heisenberg, tfim, tv, xxz
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.chains import Sampler
 from tnvmc.sampling.enumerate import Enumerate
@@ -179,3 +179,9 @@ def test_python_warns_where_the_double_layer_disagrees(monkeypatch: pytest.Monke
     monkeypatch.setattr(double_layer, "boundary_expectation", off)
     with pytest.warns(UnreliableWarning, match="double_layer_disagrees"):
         vmc.converge((4, 8))
+
+
+def test_two_energies_of_zero_agree() -> None:
+    model = xxz(square(3, 3), 1.0, 0.0)
+    vmc = VMC(model, PEPS(model.lattice, 2), Enumerate(), magnetisation=9)
+    assert vmc.converge().double_layer is not None

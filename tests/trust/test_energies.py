@@ -20,6 +20,7 @@ from tnvmc import (
     Sampler,
     Symmetrised,
     UnreliableWarning,
+    chain,
     from_bonds,
     heisenberg,
     j1j2,
@@ -273,3 +274,29 @@ def test_a_state_far_from_any_eigenstate_is_told() -> None:
         found = vmc.measure(n_samples=512)
     (told,) = (each for each in found.diagnostics if each.code == "variance_large")
     assert told.values["v_score"] == found.v_score > LARGE_V_SCORE
+
+
+@pytest.mark.parametrize("constant", [0.0, -5.0])
+def test_a_constant_does_not_hide_that_an_energy_is_far_above(constant: float) -> None:
+    model = heisenberg(LATTICE)
+    operator = model + constant * model.n_sites
+    place = Place(operator, 0, Jastrow(LATTICE))
+    exact = lowest_energy(operator, 0, DIAGONALISED)
+    assert exact is not None
+    (told,) = of_level((exact.energy_total + 0.2, 0.01), place)
+    assert told.code == "above_reference"
+
+
+def test_a_level_at_zero_has_no_errors_of_rounding() -> None:
+    operator = xxz(chain(3), 1.0, 0.0)
+    kept = VMC(operator, Jastrow(chain(3)), Enumerate(), magnetisation=1)
+    vmc = VMC(operator, Jastrow(chain(3)), Enumerate(), magnetisation=1, orthogonal_to=kept)
+    place = Place(operator, 1, Jastrow(chain(3)), vmc.method.orthogonal_to)
+    for energy in (-7e-12, 5e-11):
+        assert not list(of_level((energy, 0.0), place))
+
+
+def test_of_one_sample_nothing_is_a_higher_level() -> None:
+    place = Place(heisenberg(LATTICE), 0, Jastrow(LATTICE))
+    (told,) = of_level((1.0, float("inf")), place, variance=0.0)
+    assert not told.values["higher_level"]

@@ -22,6 +22,7 @@ from tnvmc import (
     symmetry_group,
 )  # fmt: skip
 from tnvmc.estimate.statistics import v_score
+from tnvmc.operators.models import tv
 from tnvmc.trust.gaps import SLOPE, Gap, energy_gap, residual_energy
 
 
@@ -178,3 +179,11 @@ def test_a_gap_of_numbers_is_refused() -> None:
 def test_an_energy_that_is_not_finite_is_not_called_good() -> None:
     gap = energy_gap(Energy(-8.7, math.nan, math.nan), Energy(-9.2, 0.01, 0.1))
     assert codes(gap) == []
+
+
+def test_energies_of_zero_have_a_gap() -> None:
+    found = []
+    for n in (1, 0):
+        model = tv(chain(4), particles=n)
+        found.append(VMC(model, PEPS(model.lattice, 2), Enumerate()).measure())
+    assert math.isfinite(energy_gap(*found).energy)

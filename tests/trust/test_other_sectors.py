@@ -13,7 +13,7 @@ from tests.operators.test_properties import field
 from tnvmc import PEPS, VMC, Enumerate, UnreliableWarning, chain, heisenberg, kagome, square, tfim
 from tnvmc.app.cli import main
 from tnvmc.exact import exact_ground_state
-from tnvmc.operators.models import xxz
+from tnvmc.operators.models import tv, xxz
 from tnvmc.operators.properties import energy_bound, polarised
 from tnvmc.operators.symmetry import mirrors_sectors, other_sectors
 from tnvmc.operators.term import Operator
@@ -178,3 +178,8 @@ def test_the_command_line_names_the_sector(
     assert "lower_in_other_sector" in [found["code"] for found in observables["diagnostics"]]
     assert main(["report", str(run)]) == 0
     assert "2 Sz = 0" in (run / "report.html").read_text()
+
+
+def test_particles_are_no_spins() -> None:
+    operator = tv(chain(5))
+    assert not list(elsewhere((-1.0, 0.1), operator, 1))

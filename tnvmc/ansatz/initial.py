@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.ansatz.files import lattice_in
+from tnvmc.ansatz.peps.fermions import fermions_in
 from tnvmc.ansatz.peps.sharing import Sharing, sharing_in
 from tnvmc.ansatz.peps.starts.initial import AUTO, KINDS
 from tnvmc.ansatz.peps.starts.other_sizes import from_other, lacks_bulk_of
@@ -216,6 +217,8 @@ def _check_real(ansatz: Ansatz, theta: Array) -> None:
 def _check_embedding(ansatz: PEPS, lattice: Lattice, described: Described) -> None:
     """Raise ValueError if tensors of a PEPS in a file have bonds at other places."""
     bonds = described.get("bonds", "open")
+    if fermions_in(described) != ansatz.fermions:
+        raise ValueError("it is of other particles (fermions, or spins); begin with another start")
     if bonds != ansatz.bonds and (bonds, ansatz.bonds) != ("open", "periodic"):
         raise ValueError(
             f"it has {bonds} bonds, which one of {ansatz.bonds} bonds cannot hold; "

@@ -11,6 +11,7 @@ from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.ansatz.quimb import ring_to_quimb
 from tnvmc.backend.arguments import numeric_type, set_whole, whole
+from tnvmc.backend.linalg import normalise
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.contraction.schemes import SRC
 from tnvmc.jacobian.base import Jacobian
@@ -83,9 +84,9 @@ class PeriodicMPS(GenericAnsatz):
         """psi(s) for configurations (B, N)."""
         xp = array_namespace(theta)
         sites = self._selected(theta, configs)
-        product, log_scale = _normalised(next(sites), xp)
+        product, log_scale = normalise(next(sites))
         for matrix in sites:
-            product, log_size = _normalised(product @ matrix, xp)
+            product, log_size = normalise(product @ matrix)
             log_scale = log_scale + log_size
         trace = xp.sum(product * xp.eye(self.D, dtype=product.dtype), axis=(1, 2))
         return as_log_amplitude(trace, log_scale)
@@ -103,7 +104,7 @@ class PeriodicMPS(GenericAnsatz):
         sites = list(self._selected(theta, configs))
         ahead = [xp.zeros_like(sites[0]) + xp.eye(self.D, dtype=theta.dtype)]
         for matrix in reversed(sites[1:]):
-            ahead.append(_normalised(matrix @ ahead[-1], xp)[0])
+            ahead.append(normalise(matrix @ ahead[-1])[0])
         slices, behind = [], ahead[0]
         for matrix in sites:
             environment = xp.matrix_transpose(ahead.pop() @ behind)
@@ -112,7 +113,7 @@ class PeriodicMPS(GenericAnsatz):
             one, none = xp.ones_like(closure), xp.zeros_like(closure)
             weight = xp.where(zero, none, one / xp.where(zero, one, closure))
             slices.append(xp.reshape(environment * weight[:, None, None], (configs.shape[0], -1)))
-            behind = _normalised(behind @ matrix, xp)[0]
+            behind = normalise(behind @ matrix)[0]
         return SliceJacobian(slices, configs, self.local_dim)
 
     def _selected(self, theta: Array, configs: Array) -> Any:
@@ -140,10 +141,3 @@ def MPS(lattice: Lattice, D: int, dtype: Any = None, local_dim: int = 2) -> Peri
         on_a_row, D, dtype, SRC(1) if snake else None, local_dim, "snake" if snake else "open",
         sharing=None,
     )  # fmt: skip
-
-
-def _normalised(matrices: Array, xp: Any) -> tuple[Array, Array]:
-    """Scale matrices (B, D, D) to largest entry 1; returns them and the log of their scales."""
-    size = xp.max(xp.abs(matrices), axis=(1, 2))
-    size = xp.where(size == 0, xp.ones_like(size), size)
-    return matrices / size[:, None, None], xp.log(size)

@@ -175,6 +175,8 @@ class Abilities:
     built_in: tuple[Patch, ...] = ()
     """Rearrangements of the sites that change psi by a factor at most whatever its parameters are,
     beside those of `group` and `sharing`."""
+    signed: bool | None = False
+    """Whether Marshall's signs stand before what those keep; None: some change its sign."""
 
     @property
     def kept_by(self) -> tuple[Patch, ...]:
@@ -203,10 +205,6 @@ class Abilities:
         a class of the user's own the checksum of its code.
         """
         return {"ansatz": type(self).__name__, **code_of(type(self))}
-
-    def proven_for(self, operator: Any) -> bool:
-        """Tell whether what is `built_in` is proven to be symmetries of the ground state."""
-        return True
 
     def for_operator(self, operator: Any) -> Any:
         """Give the state with open settings decided by a Hamiltonian; itself if none is open."""

@@ -113,6 +113,6 @@ def read_only(array: Array) -> Array:
 def distinct_rows(rows: Array) -> tuple[Array, Array]:
     """Give the different rows (R, N) of an array (M, N) of bytes, and the one of each row (M,)."""
     xp, host = array_namespace(rows), np.ascontiguousarray(to_host(rows))
-    as_one = host.view(np.dtype((np.void, max(1, host.strides[0])))).ravel()
+    as_one = host.view(np.dtype((np.void, max(1, host.itemsize * host.shape[1])))).ravel()
     _, first, which = np.unique(as_one, return_index=True, return_inverse=True)
     return to_namespace(host[first], xp), to_namespace(which, xp)

@@ -51,7 +51,7 @@ class Blocks:
         w = np.ones(n_samples) if weight is None else np.asarray(to_host(weight), np.float64)
         # Values without weight may be anything (psi = 0), and 0 * inf would spoil the sum.
         x = np.where((w > 0)[:, None], x, 0.0)
-        few = not self.exact and n_walkers < FEWEST_WALKERS
+        few = not self.exact and max(n_walkers, self._walkers) < FEWEST_WALKERS
         n_blocks = 1 if self.exact else n_walkers if few else N_BLOCKS
         block = np.arange(n_samples) % n_walkers % n_blocks
         membership = (block[None, :] == np.arange(n_blocks)[:, None]) * w
@@ -64,7 +64,7 @@ class Blocks:
             self._weights[0] += weights
         self._square += float((w**2).sum())
         self._squares = self._squares + w @ x**2
-        self._walkers = n_walkers
+        self._walkers = max(self._walkers, n_walkers)
         self.n_samples += n_samples
 
     @property

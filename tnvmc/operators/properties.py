@@ -37,14 +37,16 @@ def fingerprint(operator: Operator) -> str:
 
 
 def infinite_temperature_energy(operator: Operator, sector: int | None) -> float:
-    """Give the mean energy of a random state, the E_inf of the V-score: of fermions in a sector.
+    """Give the mean energy of a random state, the E_inf of the V-score: tr H / dim in the sector.
 
-    tr H / dim; a chemical potential then shifts it as it does the energy.  Of spins it is that of
-    all sectors, as public tables take it.
+    A chemical potential or a field then shifts it as it does the energy.  Of spins with |2 Sz| < 2
+    it is that of all sectors, as public tables take it.
     """
-    if operator.strings is None or sector is None:
+    if sector is None or (operator.strings is None and abs(sector) < 2):
         return operator.infinite_temperature_energy
-    n_sites, weights = operator.n_sites, operator.strings.weights
+    n_sites, weights = operator.n_sites, operator.weights
+    if operator.strings is None:  # to the sum of the local states
+        sector = (n_sites * (operator.local_dim - 1) - sector) // 2
     n_states, total = count_states(n_sites, weights, sector), 0.0
     for patch, matrix in operator.matrices.items():
         sums = np.array(weights)[digits_of(len(patch), operator.local_dim)].sum(axis=1).tolist()

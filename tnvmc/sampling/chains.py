@@ -274,7 +274,7 @@ def walks_coarser(ansatz: Ansatz, point: Point, power: float) -> bool:
     both, some = (ansatz, ansatz.coarser), point.configs[:_TRIED, :]
     ln, ln_1 = (to_host(each.log_amplitude(point.theta, some).log_abs) for each in both)
     alive = np.isfinite(ln) & np.isfinite(ln_1)
-    gap = 2 * float(np.std((ln - ln_1)[alive], dtype=np.float64)) if alive.any() else np.inf
+    gap = 2 * float(np.std((ln - ln_1)[alive], dtype=np.float64)) if alive.sum() > 1 else np.inf
     return gap <= (_GAP if power == 1 else _GAP_OF_WEIGHTED)
 
 

@@ -25,9 +25,6 @@ Array = Any
 
 T = TypeVar("T")
 
-DEFAULT_CHUNK = 64
-"""Walkers per chunk of an ansatz that asks for nothing else."""
-
 
 def split(n: int, size: int) -> list[range]:
     """0..n-1 in ranges of at most `size`."""
@@ -51,7 +48,7 @@ def chunks(n: int, ansatz: Ansatz, xp: Any = np, size: int | None = None) -> lis
         while n_chunks * fit < n:
             n_chunks *= 2
         return split(n, -(-n // n_chunks))
-    fit = wanted.chunk or DEFAULT_CHUNK
+    fit = wanted.chunk
     if wanted.own_threads or not wanted.apart:
         return split(n, min(fit, n if wanted.own_threads else -(-n // 2)))
     n_workers = 2 * n_ranks

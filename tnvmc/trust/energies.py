@@ -13,8 +13,9 @@ from tnvmc.estimate.exchange import fixed_exchanges
 from tnvmc.estimate.observables import off_diagonal_values
 from tnvmc.estimate.reliability import changed_part, closure_threshold, doubts
 from tnvmc.estimate.statistics import Estimate, estimate_samples
-from tnvmc.operators.properties import energy_bound
+from tnvmc.operators.properties import energy_bound, infinite_temperature_energy
 from tnvmc.operators.reference import KnownEnergy
+from tnvmc.operators.symmetry import known_signs
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.sampling.problem import Problem, Samples
@@ -174,7 +175,7 @@ def of_level(
     if floor is not None:
         yield from below_exact(energy, place.operator, floor, chi_of(place.ansatz))
     if known is not None and final:
-        yield from above_exact(energy, known, place.ansatz, variance)
+        yield from above_exact(energy, known, place, variance)
     if not place.lower:  # of an excited state other sectors say nothing
         yield from elsewhere(energy, place.operator, place.sector, most)
         least = place.ansatz.group and place.lowest(most)
@@ -182,9 +183,12 @@ def of_level(
         if least and known and least.energy_total < known.energy_total - slack:
             values = {"energy_per_site": least.energy_total / place.operator.n_sites}
             yield Diagnostic("lower_with_other_characters", "open", values)
-        if final and known is None and not place.ansatz.proven_for(place.operator):
-            values = {"n_symmetries": len(place.ansatz.built_in)}
-            yield Diagnostic("symmetries_not_proven", "open", values)
+        n_symmetries = len(place.ansatz.built_in)
+        if final and known is None and n_symmetries > 1:
+            marshall, exact = known_signs(place.operator)
+            if not exact or marshall != place.ansatz.signed:
+                values = {"n_symmetries": n_symmetries}
+                yield Diagnostic("symmetries_not_proven", "open", values)
 
 
 def below_exact(
@@ -210,22 +214,26 @@ def below_exact(
 
 
 def above_exact(
-    energy: tuple[float, float], known: KnownEnergy, ansatz: Ansatz, variance: float = math.inf
+    energy: tuple[float, float], known: KnownEnergy, place: Place, variance: float = math.inf
 ) -> Iterator[Diagnostic]:
     """Tell that an energy lies far above the one that it stands for.
 
-    Some level lies within the root of the variance: a state much nearer to it is of a higher one.
+    Far is of its distance to infinite temperature, which a constant in H leaves as it is.  Some
+    level lies within the root of the variance: a state much nearer to it is of a higher one.
     """
-    above, size = energy[0] - known.energy_total, max(abs(known.energy_total), 1e-300)
+    above, operator = energy[0] - known.energy_total, place.operator
+    size = abs(known.energy_total - infinite_temperature_energy(operator, place.sector))
+    size = max(size, _EXACT_ERROR * energy_bound(operator) / FAR_ABOVE)
     error = math.hypot(energy[1], known.error or 0.0) if math.isfinite(energy[1]) else 0.0
     if above > FAR_ABOVE * size and above > ABOVE_EXACT * error:
         values = {
             # What is left of rounding is no error.
             "sigmas": above / error if error > _SIGMA * size else None,
-            "relative": above / size,
+            "relative": above / (abs(known.energy_total) or size),
             "method": "QMC" if known.method == "QMC" else "exact",
-            "lacks": _lacks(ansatz),
-            "higher_level": above > HIGHER_LEVEL * math.sqrt(max(variance, 0.0)),
+            "lacks": _lacks(place.ansatz),
+            "higher_level": math.isfinite(energy[1])
+            and above > HIGHER_LEVEL * math.sqrt(max(variance, 0.0)),
         }
         yield Diagnostic("above_reference", "warning", values)
 

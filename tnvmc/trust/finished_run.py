@@ -36,7 +36,7 @@ def diagnose(result: Json, history: Sequence[Json], found: Json) -> list[Diagnos
     The measured energy was judged when it was measured (`energies.judged`).  `found` is
     result.json["convergence"], with "chi", "double_layer", "variance" and "bond_dimension".
     """
-    if result["energy"] is None:
+    if None in (result["energy"], result["energy_error"]):
         return [*_exploded(result, history), *unstable(history)]
     double_layer = []
     if (layers := found.get("double_layer")) is not None:
@@ -103,7 +103,7 @@ def to_heed(found: Sequence[Diagnostic]) -> list[Diagnostic]:
 
 def sigma(result: Json) -> float:
     """Give the error of the measured energy (total); 1e-6 of the energy where it has none."""
-    return result["energy_error"] or _RELATIVE * abs(result["energy"])
+    return result["energy_error"] or _RELATIVE * _size(result)
 
 
 def final_D(result: Json) -> int | None:
@@ -122,7 +122,12 @@ def _moved(result: Json, change: float) -> dict[str, float | None]:
 
 
 def _beyond_rounding(result: Json, change: float) -> float:
-    return change if abs(change) > ROUNDING * abs(result["energy"]) else 0.0
+    return change if abs(change) > ROUNDING * _size(result) else 0.0
+
+
+def _size(result: Json) -> float:
+    """Give that of the energy, or a thousandth of the largest one there can be."""
+    return max(abs(result["energy"]), 1e-3 * (result.get("energy_bound") or 0.0))
 
 
 def _seen(result: Json, change: float, error: float) -> bool:
@@ -185,10 +190,10 @@ def _samples(result: Json) -> Iterator[Diagnostic]:
     """Give what the samples are worth."""
     if result["energy_error"]:
         told = {each["code"] for each in result.get("diagnostics") or ()}
-        n_samples = result["n_samples"]
+        n_samples, sampler = result["n_samples"], result["config"]["sampler"]
         values = {
             "n_samples": n_samples,
-            "draws": n_samples / result["config"]["sampler"]["n_walkers"],
+            "draws": 1.0 if sampler.get("kind") == "direct" else n_samples / sampler["n_walkers"],
             "tau": result["tau"],
             "r_hat": result["r_hat"],
             "error_per_site": result["energy_error"] / result["n_sites"],
@@ -338,7 +343,7 @@ def agreement(double_layer: Json, energy: float, error: float | None, n_sites: i
     other, truncation = double_layer["energy"], double_layer["truncation"]
     sigma = error or _RELATIVE * abs(energy)
     known = other is not None and math.isfinite(energy) and math.isfinite(sigma)
-    sigmas = abs(energy - other) / math.hypot(sigma, truncation or 0.0) if known else None
+    sigmas = abs(energy - other) / (math.hypot(sigma, truncation or 0.0) or 1.0) if known else None
     values = finite_or_none(
         {
             "energy_per_site": None if other is None else other / n_sites,

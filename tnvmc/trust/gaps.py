@@ -6,6 +6,7 @@ from typing import Any
 
 from tnvmc.backend.arguments import refuse
 from tnvmc.estimate.diagnostic import Diagnostic, Status
+from tnvmc.operators.fermions import sector_text
 from tnvmc.shown import Shown, Table, with_error
 
 SLOPE = 0.15
@@ -100,7 +101,8 @@ def energy_gap(above: MeasuredEnergy, below: MeasuredEnergy) -> Gap:
     if here and there and here[0] != there[0]:
         raise ValueError("energy_gap: energies of two Hamiltonians; measure two states of one")
     if here and here == there:
-        where = "the full space" if here[1] is None else f"the sector 2 Sz = {here[1]}"
+        sector = sector_text(here[1], getattr(above, "particles", None))
+        where = f"the sector {sector}" if sector else "the full space"
         if above.magnetisation != below.magnetisation:
             where += f" or {-here[1]}, which H maps on each other"
         raise ValueError(
@@ -122,7 +124,7 @@ def energy_gap(above: MeasuredEnergy, below: MeasuredEnergy) -> Gap:
 def smallest_gap(above: MeasuredEnergy, below: MeasuredEnergy) -> float:
     """Give one error of a gap; 1e-6 of the energy where it has none (enumeration)."""
     error = math.hypot(above.energy_error, below.energy_error)
-    return max(error, _RELATIVE * abs(below.energy))
+    return max(error, _RELATIVE * max(abs(above.energy), abs(below.energy)), 1e-300)
 
 
 def residual_energy(measured: MeasuredEnergy) -> float:

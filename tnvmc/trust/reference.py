@@ -265,10 +265,10 @@ def of_excited(
     if known is None or not math.isfinite(mean + error):
         return
     below = known.energy_total - mean
-    sigma = max(error, _ROUNDING * abs(mean))
+    sigma = max(error, _ROUNDING * energy_bound(lower[0].problem.operator))
     if below > BELOW_EXACT * sigma:
         values = {"sigmas": below / sigma, "reference": known.energy_total}
-        values["relative"] = below / abs(known.energy_total)
+        values["relative"] = below / max(abs(known.energy_total), 1e-300)
         yield Diagnostic("below_level", "warning", values)
 
 
@@ -293,7 +293,7 @@ def elsewhere(
     `most` states are diagonalised, once for each operator, and a fourth of all.
     """
     n_sites, d = operator.n_sites, operator.local_dim
-    chosen = operator.magnetisation is not None  # by a Hilbert space
+    chosen = operator.magnetisation is not None or operator.fermions is not None
     if chosen or sector is None or abs(sector) != smallest_magnetisation(n_sites, d):
         return ()
     if not operator.replacements or not math.isfinite(energy[0]) or rotation_invariant(operator):

@@ -218,3 +218,9 @@ def test_a_state_and_a_checkpoint_are_read_again(tmp_path) -> None:
     peps, theta = load_state(tmp_path / "state.h5")
     assert peps.fermions == HUBBARD
     np.testing.assert_array_equal(theta, first.theta)
+
+
+@pytest.mark.parametrize(("D", "known"), [(2, True), (8, False)])
+def test_directions_along_which_psi_stays_are_unknown_where_bonds_are_not_filled(D, known) -> None:
+    """A bond that alone joins two sides of a chain holds no more states than they have."""
+    assert (made((1, 8), D, SPINLESS).n_null is not None) == known

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import oracles
-from tnvmc import PEPS, SRC, Exact, ZipUp, chain, square
+from tnvmc import PEPS, SRC, Exact, ZipUp, chain, heisenberg, square
 from tnvmc.ansatz.generic import replacement_ratios
 from tnvmc.ansatz.metropolis import local_states
 from tnvmc.ansatz.peps.pairs import pairs_by_source
@@ -161,3 +161,20 @@ def test_who_goes_by_source() -> None:
 
 def test_local_states_of_a_pair_begin_with_its_first_site() -> None:
     assert local_states(np.array([[1, 0]]), (0, 1), 2)[0] == 2
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_numbers_do_not_depend_on_the_walkers_beside(dtype: str) -> None:
+    """`Execution.apart`: bit for bit on any number of ranks."""
+    operator, rng = heisenberg(square(4, 4, "periodic")), np.random.default_rng(0)
+    peps = PEPS(operator.lattice, 4, dtype, SRC(8), sharing=None)
+    theta = peps.initial(operator, 0)
+    configs = np.array([rng.permutation([0, 1] * 8) for _ in range(8)], dtype=np.int8)
+
+    def ratios(rows: np.ndarray) -> np.ndarray:
+        walkers = peps.start(theta, rows)
+        _, snapshot = peps.measure(theta, walkers, operator.targets, jacobian=False)
+        return np.concatenate([*snapshot.ratios.values()], axis=1)
+
+    each = [ratios(configs[k : k + 1]) for k in range(8)]
+    np.testing.assert_array_equal(ratios(configs), np.concatenate(each))

@@ -420,3 +420,12 @@ def test_symmetries_that_exchange_signs_are_those_of_a_sector() -> None:
     terms = [("Sx Sx + Sy Sy + Sz Sz", "nearest", 1.0), ("Sx", "all", 0.7)]
     with pytest.raises(ValueError, match="sublattices"):
         VMC(Operator.from_products(lattice, terms), psi)
+
+
+def test_symmetries_of_other_bonds_or_another_grid_are_refused() -> None:
+    """Compiled kernels read past tensors of other shapes: energies changed from call to call."""
+    model = heisenberg(square(2, 4))
+    with pytest.raises(ValueError, match="sharing"):
+        PEPS(model.lattice, 2, bonds="snake", sharing=sharing(model))
+    with pytest.raises(ValueError, match="sharing"):
+        PEPS(square(4, 4, "periodic"), 2, sharing=sharing(heisenberg(square(2, 8))))

@@ -42,7 +42,7 @@ from tnvmc.backend.arguments import whole
 from tnvmc.backend.namespace import array_namespace, distinct_rows, is_cupy
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
 from tnvmc.lattice.permutations import SymmetryGroup
-from tnvmc.operators.symmetry import known_signs, require_symmetric
+from tnvmc.operators.symmetry import require_symmetric
 from tnvmc.operators.term import Operator
 from tnvmc.storage.identity import plain
 
@@ -144,6 +144,7 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
         self.averaging.check_sector(getattr(module, "total", None))
         moved = [*(() if alike is None else alike), *self.averaging.places]
         self.built_in = tuple(dict.fromkeys(tuple(map(int, row)) for row in moved))
+        self.signed = None if (self.averaging.characters < 0).any() else signs is not None
         self.orbits = Orbits(self.averaging, self.local_dim, lattice.n_sites)
         self.rows_per_call = 2**18 if self.orbits.useful else 2**16  # many share an orbit
         self.freeze = tuple(freeze)
@@ -159,12 +160,6 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
             make = "symmetry_group(hamiltonian, ...)"
             require_symmetric("FlaxAnsatz: group", operator, group.elements, make)
         return self
-
-    def proven_for(self, operator: Any) -> bool:
-        marshall, exact = known_signs(operator)
-        alike = marshall == (self.averaging.signs is not None)
-        proven = exact and alike and not (self.averaging.characters < 0).any()
-        return proven or len(self.built_in) < 2
 
     def random(self, seed: int = 0) -> np.ndarray:
         """Give theta (P,), on the host, as the module initialises itself."""

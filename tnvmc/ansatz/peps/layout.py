@@ -205,7 +205,7 @@ class TensorLayout:
         return self.shared.n_params if self.shared else sum(map(prod, self.shapes))
 
     @property
-    def n_null(self) -> int:
+    def n_null(self) -> int | None:
         """Directions of theta along which psi changes by a factor at most, at a generic theta.
 
         Each site's tensor may be scaled, and X put on a bond with its inverse: D^2 - 1 directions
@@ -214,6 +214,9 @@ class TensorLayout:
         cannot be filled beyond d^k.
         """
         if self.even:  # X keeps even and odd states apart
+            limits = sides(self.embedding).values()
+            if any((self.D + 1) // 2 > self.local_dim ** min(k, 64) // 2 for k in limits):
+                return None  # not counted where bonds cannot be filled
             gauges = ((self.D + 1) // 2) ** 2 + (self.D // 2) ** 2 - 1
             return self.even.n_idle + self.lattice.n_sites + len(self.embedding.bonds) * gauges
         sizes, places = dict.fromkeys(self.embedding.bonds, self.D), self.embedding.places

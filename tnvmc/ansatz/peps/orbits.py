@@ -61,6 +61,11 @@ def orbits_of(
     Raises:
         ValueError: an element leads a bond of the network to where there is none.
     """
+    if not all(keeps_network(found, element) for element in elements):
+        raise ValueError(
+            "sharing: an element takes bonds of the network to where there are none; make it for "
+            "the same lattice and bonds, sharing(hamiltonian, bonds=...)"
+        )
     orbits: list[Orbit] = []
     met: set[int] = set()
     for first in range(len(shapes)):
@@ -160,16 +165,16 @@ def _led(element: Patch, site: int, found: Embedding) -> Legs:
         near = neighbour(found, site, leg)
         if near is None:
             continue
-        onto = [x for x in range(4) if neighbour(found, there, x) == element[near]]
-        if len(onto) != 1:
-            raise ValueError(
-                f"sharing: sites {site} and {there} are taken to each other, but bonds of the "
-                "network there are not; leave that symmetry out"
-            )
-        led[onto[0]] = leg
+        led[next(x for x in range(4) if neighbour(found, there, x) == element[near])] = leg
     # Legs of size 1 go where room is left.
     rest = iter([leg for leg in range(4) if leg not in led.values()])
     return tuple(led[other] if other in led else next(rest) for other in range(4))
+
+
+def keeps_network(found: Embedding, element: Patch) -> bool:
+    """Whether bonds of the network are taken to bonds of it."""
+    to = {place: found.places[element[i]] for i, place in enumerate(found.places)}
+    return {tuple(sorted((to[a], to[b]))) for a, b in found.bonds} == found.bonds
 
 
 def neighbour(found: Embedding, site: int, leg: int) -> int | None:

@@ -363,7 +363,7 @@ def _closed(
     xp, d = array_namespace(environment[0]), around.layers.local_dim
     table = around.layers.tables["down"].table("right", site)
     states = xp.reshape(xp.permute_dims(table, (0, 3, 4, 2, 1)), (table.shape[0], -1))
-    values = xp.matmul(environment[0], xp.matrix_transpose(states))
+    values = xp.matmul(states[None, :, :], environment[0][:, :, None])[:, :, 0]  # one by one: bits
     if table.shape[0] > d:
         first = xp.astype(chosen // d * d, xp.int64) + xp.arange(values.shape[0]) * table.shape[0]
         places = xp.reshape(first[:, None] + xp.arange(d)[None, :], (-1,))

@@ -243,5 +243,5 @@ def _spread(amplitudes: Sequence[LogAmplitude]) -> Array:
     logs = [amplitude.log_abs for amplitude in amplitudes]
     xp = array_namespace(*logs)
     stacked = xp.stack(logs)
-    stacked = xp.where(xp.isfinite(stacked), stacked, xp.zeros_like(stacked))
+    stacked = xp.where(stacked == -xp.inf, xp.zeros_like(stacked), stacked)
     return xp.max(stacked, axis=0) - xp.min(stacked, axis=0)

@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 
 from tnvmc.ansatz.peps.layout import check_bonds
+from tnvmc.ansatz.peps.orbits import keeps_network
 from tnvmc.ansatz.peps.sharing import SharedTensors, Sharing
 from tnvmc.ansatz.peps.starts.tensors import (
     bond_sizes,
@@ -72,7 +73,7 @@ def sharing(
     elements = []
     for g in _rearrangements(operator.lattice, asked, bonds):
         changes = colours != colours[list(g.sites)]  # all sublattices stay, or are exchanged
-        if changes.all() == changes.any() and _keeps_network(found, g):
+        if changes.all() == changes.any() and keeps_network(found, g.places):
             elements.append(g)
     commuting = which_commute(operator, elements)
     kept = [g.places for g, commutes in zip(elements, commuting, strict=True) if commutes]
@@ -157,13 +158,6 @@ def _rearrangements(lattice: Lattice, asked: Sequence[str], bonds: Bonds) -> tup
     if set(asked) == set(SHARED_BY):
         return space_group(lattice)
     return point_group(lattice) if asked[0] == "point" else translations(lattice)
-
-
-def _keeps_network(found: Embedding, g: Symmetry) -> bool:
-    to = np.full(found.shape[0] * found.shape[1], -1)
-    to[[found.places[i] for i in g.sites]] = found.places
-    moved = {tuple(sorted((int(to[i]), int(to[j])))) for i, j in found.bonds}
-    return moved == set(found.bonds)
 
 
 def _signs(

@@ -50,7 +50,9 @@ def initial(layout: TensorLayout, operator: Operator, seed: int, kind: str) -> A
         dtype, d = layout.dtype, layout.local_dim
         positive = random_positive(layout.lattice, layout.D, dtype, seed, d, layout.bonds)
         return layout.flatten(layout.even_part(positive))
-    bonds: Bonds = "path" if layout.bonds == "snake" else layout.bonds
+    # Along a path fermions would have other signs.
+    straight = layout.bonds == "snake" and not layout.fermions
+    bonds: Bonds = "path" if straight else layout.bonds
     tensors = simple_update(here, layout.D, max_steps=_MOST_STEPS[kind], seed=seed, bonds=bonds)
     if bonds == "path":
         tensors = _laid_along(layout.embedding, tensors)
@@ -116,6 +118,8 @@ def product_parameters(ansatz: Any, vector: Any, seed: int = 0) -> np.ndarray:
     Raises ValueError for others, and for a vector with zeros: no sample shows what H makes there.
     """
     size = np.abs(np.asarray(vector))
+    if np.any(np.imag(vector)) and np.dtype(ansatz.dtype or "float64").kind != "c":
+        raise ValueError("product_parameters: a complex vector takes a state of dtype complex128")
     if size.min() <= 1e-9 * size.max():
         raise ValueError(
             f"product_parameters: the vector {np.asarray(vector).tolist()} makes psi = 0 for most "
