@@ -10,6 +10,7 @@ import pytest
 
 from tnvmc import (
     PEPS,
+    SRC,
     VMC,
     Enumerate,
     GenericAnsatz,
@@ -218,3 +219,14 @@ def test_vacant_places_of_a_grid_are_in_the_file(tmp_path: Path) -> None:
         state, found = load_state(tmp_path / name)
         assert state.lattice == lattice
         assert np.array_equal(found, theta)
+
+
+class OwnScheme(SRC):
+    """A scheme that no file makes again."""
+
+
+def test_a_scheme_of_ones_own_is_not_replaced_by_another(tmp_path: Path) -> None:
+    peps = PEPS(square(2, 3), 2, scheme=OwnScheme(2), sharing=None)
+    peps.save(tmp_path / "own.h5", np.ones(peps.n_params))
+    with pytest.raises(StateFileError, match="OwnScheme"):
+        load_state(tmp_path / "own.h5")

@@ -117,11 +117,10 @@ def _identity(ansatz: Ansatz) -> dict[str, Any]:
     }
 
 
-def scheme_in_file(scheme: Any) -> dict[str, Any] | None:
-    """Give what makes a scheme of this package again; None for one of the user's own."""
-    if type(scheme).__name__ not in _SCHEMES:
-        return None
-    return {"name": type(scheme).__name__, **asdict(scheme)}
+def scheme_in_file(scheme: Any) -> dict[str, Any]:
+    """Give what makes a scheme of this package again; of one of the user's own its name."""
+    name = type(scheme).__name__
+    return {"name": name} | (asdict(scheme) if type(scheme) is _SCHEMES.get(name) else {})
 
 
 def scheme_of(described: Mapping[str, Any] | None) -> schemes.Scheme | None:
