@@ -172,6 +172,9 @@ def test_tensors_are_shared_by_the_lowest_state_alone() -> None:
     found = told({**data("peps"), **kept}, ["ansatz.sharing=true"])
     assert found == [("ansatz.sharing", "conflict", True)]
     assert validate({**data("peps"), **kept}, ["ansatz.sharing=false"]).orthogonal
+    for key in ("sharing=true", "average=['translation']"):
+        found = told({**data("rbm"), **kept}, [f"ansatz.{key}", "lattice.boundary=periodic"])
+        assert [each[:2] for each in found] == [(f"ansatz.{key.partition('=')[0]}", "conflict")]
     sectors = {**data("peps"), "sector": [{"name": "a"}, {"name": "b", "orthogonal_to": ["a"]}]}
     with pytest.raises(ConfigError) as caught:
         SECTORS.expand(with_overrides(sectors, ["ansatz.sharing=true"]), "sectors")

@@ -25,6 +25,7 @@ from tnvmc import (
     heisenberg,
     j1j2,
     measure_observables,
+    rydberg,
     square,
     symmetry_group,
     tfim,
@@ -284,6 +285,16 @@ def test_a_constant_does_not_hide_that_an_energy_is_far_above(constant: float) -
     exact = lowest_energy(operator, 0, DIAGONALISED)
     assert exact is not None
     (told,) = of_level((exact.energy_total + 0.2, 0.01), place)
+    assert told.code == "above_reference"
+
+
+def test_a_large_scale_does_not_hide_it_either() -> None:
+    """Of blockaded atoms random states lie at 5 V, and the ground state near -N / 2."""
+    operator = rydberg(square(3, 3), V=50.0, delta=1.0, Omega=1.0)
+    exact = lowest_energy(operator, None, DIAGONALISED)
+    assert exact is not None
+    place = Place(operator, None, Jastrow(square(3, 3)))
+    (told,) = of_level((0.97 * exact.energy_total, 1e-3), place)
     assert told.code == "above_reference"
 
 

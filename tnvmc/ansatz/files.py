@@ -119,8 +119,10 @@ def _identity(ansatz: Ansatz) -> dict[str, Any]:
 
 def scheme_in_file(scheme: Any) -> dict[str, Any]:
     """Give what makes a scheme of this package again; of one of the user's own its name."""
-    name = type(scheme).__name__
-    return {"name": name} | (asdict(scheme) if type(scheme) is _SCHEMES.get(name) else {})
+    kind = type(scheme)
+    if kind is not _SCHEMES.get(kind.__name__):
+        return {"name": f"{kind.__module__}.{kind.__name__}"}
+    return {"name": kind.__name__, **asdict(scheme)}
 
 
 def scheme_of(described: Mapping[str, Any] | None) -> schemes.Scheme | None:

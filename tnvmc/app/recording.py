@@ -67,12 +67,9 @@ class OneStage:
         self.vmc: Any = vmc
 
     def save(
-        self,
-        path: Path,
-        provenance: Provenance | None = None,
-        point: Iterate | None = None,
+        self, path: Path, provenance: Provenance | None = None, point: Iterate | None = None,
         ended: Sequence[Mapping[str, Any]] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Write a checkpoint, atomically: of the present state, or of a point that was measured.
 
         `ended` is the record of the stage that ends there, if one does.

@@ -43,13 +43,9 @@ class Written:
 
 
 def plot_runs(
-    paths: Sequence[str | Path],
-    out: str | Path | None = None,
-    formats: str = "png,pdf",
-    what: str | None = None,
-    site: int | None = None,
-    against: str | None = None,
-) -> Written:
+    paths: Sequence[str | Path], out: str | Path | None = None, formats: str = "png,pdf",
+    what: str | None = None, site: int | None = None, against: str | None = None,
+) -> Written:  # fmt: skip
     """Write pictures of one run, or of several on the same axes, as ``tnvmc plot`` does.
 
     `out` is RUNDIR/pictures by default; several runs go to that of the first, with ``compared_`` in

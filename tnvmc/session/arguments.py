@@ -132,7 +132,7 @@ def check_state(operator: Operator, ansatz: Ansatz, theta: Array, configs: Array
             looked = xp.concat([looked, to_namespace(more, xp)])
         _check_share(ansatz, theta, looked)
     if len(ansatz.built_in) > 1:
-        _check_built_in(operator, ansatz, configs)
+        _check_built_in(operator, ansatz, magnetisation_of(operator, configs))
     if not operator.is_complex:
         return
     phase = ansatz.log_amplitude(theta, configs[:1, :]).phase
@@ -188,20 +188,20 @@ def shares_tensors(ansatz: Ansatz) -> bool:
     return getattr(inner_state(ansatz), "shared", None) is not None
 
 
-def _check_built_in(operator: Operator, ansatz: Ansatz, configs: Array) -> None:
-    """Raise NotSymmetric for symmetries of a network that H lacks, or that signs at (W, N) undo."""
+def _check_built_in(operator: Operator, ansatz: Ansatz, sector: int | None) -> None:
+    """Raise NotSymmetric for symmetries of a network that H, or its sign of fermions, lacks."""
     elements = [Symmetry("", sites) for sites in ansatz.built_in]
     commute, strings = which_commute(operator, elements, signs=True), operator.strings
-    xp = array_namespace(configs)
-    if strings is not None:
-        signs = (strings.of_image(configs, g.places) for g in elements)
-        commute = [c and bool(xp.all(s > 0)) for c, s in zip(commute, signs, strict=True)]
+    if strings is not None:  # one sign for all is a character
+        some = initial_configs(operator, 64, 0, sector)
+        signs = (strings.of_image(some, g.places) for g in elements)
+        commute = [c and bool(np.ptp(s) == 0) for c, s in zip(commute, signs, strict=True)]
     if not all(commute):
         raise NotSymmetric(
             f"{ansatz!r}: psi is the same under {len(elements)} rearrangements of the sites "
-            f"whatever its parameters are, and {operator.name} on this lattice lacks "
-            f"{commute.count(False)} of them, so no parameters make its ground state; take "
-            "ansatz.kind = 'peps' or 'rnn', or 'rbm' without sharing"
+            f"whatever its parameters are, and states of {operator.name} on this lattice are not "
+            f"under {commute.count(False)} of them; take ansatz.kind = 'peps' or 'rnn', or an "
+            "'rbm', without sharing or average"
         )
 
 

@@ -197,13 +197,9 @@ def observables_of(
 
 
 def measured_observables(
-    method: Method,
-    point: Point,
-    observables: ObservableSet,
-    pair_samples: int | None,
-    scheme: Any = None,
-    reasons: Iterable[Diagnostic] = (),
-) -> tuple[dict[str, Any], dict[str, Blocks]]:
+    method: Method, point: Point, observables: ObservableSet, pair_samples: int | None,
+    scheme: Any = None, reasons: Iterable[Diagnostic] = (),
+) -> tuple[dict[str, Any], dict[str, Blocks]]:  # fmt: skip
     """Draw samples, and give what observables.json says of them, and the samples by name.
 
     `method` is that of the energy and of all that is cheap.  S.S of all pairs takes `pair_samples`,
@@ -230,7 +226,8 @@ def measured_observables(
         chi_of_pairs = chi_of(ansatz)
     sector = magnetisation_of(problem.operator, point.configs)
     place = Place(problem.operator, sector, problem.ansatz, tuple(method.orthogonal_to))
-    of_energy = (*energy.diagnostics, *of_level((energy.mean, energy.error), place))
+    level = () if method.in_real_time else of_level((energy.mean, energy.error), place)
+    of_energy = (*energy.diagnostics, *level)
     told = (*reasons, *of_energy, *of_terms(blocks))
     samples, pairs = blocks[ENERGY], blocks.get(ALL_PAIRS)
     found = {

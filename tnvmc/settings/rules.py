@@ -66,10 +66,15 @@ def _of_samplers(settings: Settings) -> Iterator[Rule]:
 
 
 def _of_sharing(settings: Settings) -> Iterator[Rule]:
+    of_ground = "gives all its symmetries the character of the ground state"
+    lacks = f"{of_ground}, which the next level may lack; leave it out with [[orthogonal]]"
+    average = getattr(settings.ansatz, "average", ())
+    yield bool(settings.orthogonal and average), "ansatz.average", lacks, True
     for key, state in settings.ansatz.single_states.items():
+        alone, shared = key == "ansatz", bool(getattr(state, "sharing", False))
         if not state.has_bonds:
+            yield alone and bool(settings.orthogonal) and shared, f"{key}.sharing", lacks, True
             continue
-        alone = key == "ansatz"
         shares, edge, own = f"{key}.sharing", state.edge, state.sharing
         unshared = own is False or (not alone and not own)
         why = f"goes with {shares} = true only; say that too, or leave it out"
@@ -82,11 +87,9 @@ def _of_sharing(settings: Settings) -> Iterator[Rule]:
         why = "simple update makes tensors differ that were equal; take init = 'product'"
         evolved = "init" in state.model_fields_set and state.init == "simple_update"
         yield evolved, shares, why, True
-        of_ground = "gives all its symmetries the character of the ground state"
         odd = -1 in (settings.ansatz.characters or {}).values()
         yield odd, shares, f"{of_ground}; leave it out with characters of -1", True
-        why = f"{of_ground}, which the next level may lack; leave it out with [[orthogonal]]"
-        yield alone and bool(settings.orthogonal), shares, why, True
+        yield alone and bool(settings.orthogonal), shares, lacks, True
 
 
 def _of_contractions(settings: Settings) -> Iterator[Rule]:

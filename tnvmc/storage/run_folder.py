@@ -117,12 +117,9 @@ class RunFolder:
 
     @classmethod
     def reopen(
-        cls,
-        path: Path,
-        next_step: int | None = None,
-        checkpoint: Provenance | None = None,
+        cls, path: Path, next_step: int | None = None, checkpoint: Provenance | None = None,
         own_settings: bool = True,
-    ) -> "RunFolder":
+    ) -> "RunFolder":  # fmt: skip
         """Open the folder of a run that goes on with `next_step`; later history is cut off.
 
         Without `next_step` the whole history stays.  `checkpoint` is what the checkpoint that was

@@ -13,9 +13,10 @@ from tnvmc.estimate.exchange import fixed_exchanges
 from tnvmc.estimate.observables import off_diagonal_values
 from tnvmc.estimate.reliability import changed_part, closure_threshold, doubts
 from tnvmc.estimate.statistics import Estimate, estimate_samples
+from tnvmc.lattice.permutations import Symmetry
 from tnvmc.operators.properties import energy_bound, infinite_temperature_energy
 from tnvmc.operators.reference import KnownEnergy
-from tnvmc.operators.symmetry import known_signs
+from tnvmc.operators.symmetry import known_signs, marshall_character
 from tnvmc.operators.term import Operator
 from tnvmc.sampling.configurations import magnetisation_of
 from tnvmc.sampling.problem import Problem, Samples
@@ -183,12 +184,19 @@ def of_level(
         if least and known and least.energy_total < known.energy_total - slack:
             values = {"energy_per_site": least.energy_total / place.operator.n_sites}
             yield Diagnostic("lower_with_other_characters", "open", values)
-        n_symmetries = len(place.ansatz.built_in)
-        if final and known is None and n_symmetries > 1:
-            marshall, exact = known_signs(place.operator)
-            if not exact or marshall != place.ansatz.signed:
-                values = {"n_symmetries": n_symmetries}
-                yield Diagnostic("symmetries_not_proven", "open", values)
+        if final and known is None and not _proven(place):
+            values = {"n_symmetries": len(place.ansatz.built_in)}
+            yield Diagnostic("symmetries_not_proven", "open", values)
+
+
+def _proven(place: Place) -> bool:
+    """Whether the ground state is known to have all symmetries that are built in, as psi does."""
+    (marshall, exact), signed = known_signs(place.operator), place.ansatz.signed
+    elements = [Symmetry("", sites) for sites in place.ansatz.built_in]
+    if signed or len(elements) < 2:
+        return len(elements) < 2 or (marshall and exact)
+    ruled = (marshall_character(place.operator, g, place.sector or 0) for g in elements)
+    return signed is False and exact and (not marshall or all(sign == 1 for sign in ruled))
 
 
 def below_exact(
@@ -218,18 +226,19 @@ def above_exact(
 ) -> Iterator[Diagnostic]:
     """Tell that an energy lies far above the one that it stands for.
 
-    Far is of its distance to infinite temperature, which a constant in H leaves as it is.  Some
-    level lies within the root of the variance: a state much nearer to it is of a higher one.
+    Far is of its size or of its distance to infinite temperature, which a constant in H leaves as
+    it is.  Some level lies within the root of the variance: one much nearer is of a higher one.
     """
-    above, operator = energy[0] - known.energy_total, place.operator
-    size = abs(known.energy_total - infinite_temperature_energy(operator, place.sector))
+    exact, operator = known.energy_total, place.operator
+    above, e_inf = energy[0] - exact, infinite_temperature_energy(operator, place.sector)
+    size = min(abs(exact), abs(exact - e_inf))
     size = max(size, _EXACT_ERROR * energy_bound(operator) / FAR_ABOVE)
     error = math.hypot(energy[1], known.error or 0.0) if math.isfinite(energy[1]) else 0.0
     if above > FAR_ABOVE * size and above > ABOVE_EXACT * error:
         values = {
             # What is left of rounding is no error.
             "sigmas": above / error if error > _SIGMA * size else None,
-            "relative": above / (abs(known.energy_total) or size),
+            "relative": above / (abs(exact) or size),
             "method": "QMC" if known.method == "QMC" else "exact",
             "lacks": _lacks(place.ansatz),
             "higher_level": math.isfinite(energy[1])

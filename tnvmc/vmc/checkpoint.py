@@ -51,13 +51,9 @@ def identity(method: Method) -> dict[str, Any]:
 
 
 def save(
-    path: Path,
-    state: State,
-    method: Method,
-    stages: Sequence[Mapping[str, Any]] = (),
-    provenance: Provenance | None = None,
-    archived: bool = False,
-) -> None:
+    path: Path, state: State, method: Method, stages: Sequence[Mapping[str, Any]] = (),
+    provenance: Provenance | None = None, archived: bool = False,
+) -> None:  # fmt: skip
     """Write a state so that at every moment `path` holds the old file or the new one, complete.
 
     Of a wave function of the user's own, ln psi of some walkers goes with it.

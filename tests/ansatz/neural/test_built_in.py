@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tnvmc import VMC, Enumerate, Sampler
+from tnvmc import VMC, Enumerate, Sampler, Symmetrised, TimeEvolution, measure_observables
 from tnvmc.lattice import chain, honeycomb, square
 from tnvmc.lattice.permutations import NotSymmetric
 from tnvmc.operators.models import heisenberg, j1j2, tfim, tv
@@ -47,6 +47,8 @@ def of(kind: Any, lattice: Any, signs: Any = None, group: Any = None, **more: An
         (tv(square(2, 3), particles=3), RBM, {"sharing": True}, True),
         (tv(chain(6, "periodic"), particles=3), CNN, {}, False),  # no sign comes round the ring
         (tv(chain(6, "periodic"), particles=2), CNN, {}, True),
+        (tv(chain(6), particles=2), RBM, {"sharing": True}, False),  # -1 for all: a character
+        (tv(chain(6), particles=3), RBM, {"sharing": True}, False),
     ],
 )
 def test_a_hamiltonian_that_lacks_them_is_refused(
@@ -66,7 +68,8 @@ def test_a_hamiltonian_that_lacks_them_is_refused(
     [
         (square(5, 5, "periodic"), 0.0, False, True),  # odd rings: no rule of signs
         (square(4, 6, "periodic"), 0.0, True, False),
-        (square(4, 6, "periodic"), 0.0, False, True),
+        (square(4, 6, "periodic"), 0.0, False, False),  # 12 down: the rule has +1 for all
+        (chain(22, "periodic"), 0.0, False, True),  # 11 down: -1 under a translation by one
         (square(4, 6, "periodic"), 0.5, True, True),
         (square(4, 6), 0.5, True, False),  # of open rows a CNN has none
     ],
@@ -102,6 +105,20 @@ class WithPlaces(CNN):
 
     def __call__(self, configs: Any) -> Any:
         return super().__call__(configs) + configs @ self.field[...]
+
+
+def test_nothing_is_told_of_what_has_no_level_or_is_summed() -> None:
+    lattice = square(4, 6, "periodic")
+    operator = j1j2(lattice, J2=0.5)
+    summed = Symmetrised(of(CNN, lattice), symmetry_group(operator, "spin"))
+    vmc = VMC(operator, summed, Sampler(16, 64, threads=1))
+    assert "symmetries_not_proven" in [each.code for each in vmc.measure().diagnostics]
+    quench = VMC(
+        operator, of(RBM, lattice, sharing=True), Sampler(16, 64, threads=1),
+        TimeEvolution(step=0.01),
+    )  # fmt: skip
+    found = measure_observables(quench, operators=(), pair_samples=0)
+    assert "symmetries_not_proven" not in [each["code"] for each in found["diagnostics"]]
 
 
 def test_invariances_that_a_network_does_not_have_are_refused() -> None:

@@ -122,6 +122,7 @@ class Symmetrised(Ansatz):
             ansatz.sharing, ansatz.n_unshared, ansatz.starts
         )  # fmt: skip
         self.group, self.reweight, self.strings = group, reweight, strings
+        self.built_in, self.signed = ansatz.built_in, ansatz.signed
 
     def with_scheme(self, scheme: Any) -> "Symmetrised":
         return self._with(self.ansatz.with_scheme(scheme), self.strings)
