@@ -41,7 +41,8 @@ leaderboard (`leaderboard.json`; a run that a check speaks against has none).
 Energies are totals in the units of the model. sigma is their standard error; tau, R-hat, V-score
 and closure spread are explained in [Conventions](../docs/conventions.md). E_inf, the energy at
 infinite temperature, is 0 for all of these models but Rydberg atoms. dof is the number of sites. A
-relative error below zero is an energy below the one that it is compared with.
+relative error below zero is an energy below the one that it is compared with. The time is that of
+the last run, also where `ansatz.init` in its settings names another run that it continued.
 
 """
 
@@ -76,7 +77,7 @@ def row(name: str, found: Mapping[str, Any]) -> tuple[str, ...]:
         _number(found["tau"], ".2f"),
         _number(found["r_hat"], ".4f"),
         str(found["chi"] or config.get("contraction", {}).get("chi") or ""),
-        _number(found["closure_spread"], ".1g"),
+        _number(found["closure_spread"], ".2g"),
         "" if error is None else f"{error:.1e} +- {found['relative_error_error']:.1g}",
         f"{found['wall_time_s']:.0f} s",
     )

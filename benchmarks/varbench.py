@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tnvmc.ansatz.neural import NETWORKS
+from tnvmc.report.leaderboard import lattice_name
 from tnvmc.storage.run_files import read_run
 from tnvmc.trust.finished_run import final_D
 
@@ -73,7 +74,9 @@ def varbench_row(result: Mapping[str, Any]) -> str:
     widths = [max(map(len, column)) for column in row.items()]
     lines = [row.keys(), ["-" * width for width in widths], row.values()]
     table = ["| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in lines]
-    if name := _file(result["config"]["lattice"], result["n_sites"]):
+    lattice = result["config"]["lattice"]
+    if lattice.get("kind", "square") in ("chain", "square", "triangular"):
+        name = lattice_name(lattice, result["n_sites"])
         if model.parameter is not None:
             name += f"_{couplings[model.parameter] / couplings[model.unit]:g}"
         table = [f"{model.folder}/{name}.md", "", *table]
@@ -125,23 +128,6 @@ def _method(result: Mapping[str, Any]) -> str:
         name = NETWORKS[kind].name
     inside = f" ({', '.join(details)})" if details else ""
     return f"{name}{inside}, VMC, tnvmc {result['version']}"
-
-
-def _file(lattice: Mapping[str, Any], n_sites: int) -> str | None:
-    """Name the lattice as the dataset does: square_6_OO_36, chain_20_P_20; None where it cannot."""
-    boundary, kind = lattice.get("boundary", "open"), lattice.get("kind", "square")
-    if kind == "chain":
-        return f"chain_{n_sites}_{'P' if boundary == 'periodic' else 'O'}_{n_sites}"
-    if kind not in ("square", "triangular"):
-        return None
-    rows, columns = lattice["shape"]
-    along = {"open": "OO", "cylinder": "OP", "periodic": "PP"}[boundary]
-    if rows == columns:
-        return f"{kind}_{rows}_{''.join(sorted(along, reverse=True))}_{n_sites}"
-    if kind != "square":
-        return None
-    (short, first), (long, second) = sorted(zip((rows, columns), along, strict=True))
-    return f"rectangular_{short}x{long}_{first}{second}_{n_sites}"
 
 
 if __name__ == "__main__":

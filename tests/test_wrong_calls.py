@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -209,3 +210,61 @@ def test_warnings_name_the_line_of_the_call() -> None:
 )
 def test_values_are_written_shortly(value: Any, told: str) -> None:
     assert shortly(value) == told
+
+
+NINE = square(3, 3)
+
+
+@cache
+def _states() -> dict[str, Any]:
+    """States on nine sites and their parameters."""
+    peps, hamiltonian = PEPS(NINE, 2), heisenberg(NINE)
+    rbm = tnvmc.FlaxAnsatz(NINE, lambda rngs: tnvmc.RBM(NINE, dtype="float64", rngs=rngs))
+    states = [
+        peps, rbm, PEPS(NINE, 2, dtype="float32"), PEPS(NINE, 2, scheme=tnvmc.ZipUp(4)),
+        MPS(NINE, 2), PeriodicMPS(square(3, 3, boundary="periodic"), 2), ProductState(NINE),
+        tnvmc.Jastrow(NINE), tnvmc.ProductOfStates(peps, rbm),
+        tnvmc.Symmetrised(peps, tnvmc.symmetry_group(hamiltonian, ["point"])),
+        tnvmc.FlaxAnsatz(NINE, lambda rngs: tnvmc.CNN(NINE, rngs=rngs)),
+        tnvmc.FlaxAnsatz(NINE, lambda rngs: tnvmc.RNN(NINE, rngs=rngs)),
+    ]  # fmt: skip
+    found = {f"{k} {type(state).__name__}": state for k, state in enumerate(states)}
+    slater = tnvmc.Slater(NINE, (1, 1), local_dim=4)
+    with_parameters = {
+        k: (each, initial_parameters(each, hamiltonian)) for k, each in found.items()
+    }
+    return with_parameters | {"Slater": (slater, slater.random(0))}
+
+
+ALTERNATING = np.arange(9)[None, :] % 2
+
+
+@pytest.mark.parametrize(
+    ("configs", "error"),
+    [
+        ((1 - 2 * ALTERNATING).astype(np.int8), IndexError),  # spins of NetKet
+        (1 - 2 * ALTERNATING, IndexError),
+        (4 * ALTERNATING, IndexError),
+        (0.5 - ALTERNATING, TypeError),
+        (1.0 * ALTERNATING, TypeError),
+        (ALTERNATING[:, :8], IndexError),
+        (ALTERNATING[0], IndexError),
+        (np.ma.masked_equal(ALTERNATING, 1), TypeError),
+    ],
+)
+def test_no_state_has_an_amplitude_of_what_is_no_configuration(
+    configs: Any, error: type[Exception]
+) -> None:
+    """Networks, mean fields and periodic MPS gave numbers for spins +1 and -1."""
+    wrong = []
+    for name, (state, theta) in _states().items():
+        for call in (state.log_amplitude, getattr(state, "jacobian", state.start)):
+            try:
+                call(theta, configs)
+            except error:
+                continue
+            except Exception as other:  # noqa: BLE001
+                wrong.append((name, call.__name__, repr(other)))
+            else:
+                wrong.append((name, call.__name__, "taken"))
+    assert not wrong

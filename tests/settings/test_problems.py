@@ -33,9 +33,9 @@ STAGES = {**BASE, "stage": [{"D": 3}, {"D": 2}]}
         (BASE, "ansatz.D=true", "ansatz.D = true: must be an integer >= 1"),
         (BASE, "ansatz.kind=PEPS", ("ansatz.kind = 'PEPS': must be one of peps, mps, periodic_mps, "
          "product, jastrow, slater, rbm, cnn, rnn, patched_transformer, vit, flax, own, product_of_states; did you mean 'peps'?")),
-        (BASE, "ansatz.D", ("--set ansatz.D: must be section.key=value, e.g. ansatz.D=4 "
+        (BASE, "ansatz.D", ("--set ansatz.D: must be section.key=value, as ansatz.D=4 "
          "(stage.2.D=4 for the second [[stage]])")),
-        (BASE, "bonds=periodic", ("--set bonds=periodic: must be section.key=value, e.g. ansatz.D=4 (stage.2.D=4 for the "
+        (BASE, "bonds=periodic", ("--set bonds=periodic: must be section.key=value, as ansatz.D=4 (stage.2.D=4 for the "
          "second [[stage]]); did you mean lattice.bonds=periodic or ansatz.bonds=periodic?")),
         ({**STAGES, "ansatz": {"sharing": True, "init": "product"}}, "stage.2.D=2",
          "stage.2.D = 2: smaller than 3, and shared tensors are not cut; take ansatz.sharing = false"),

@@ -8,7 +8,7 @@ import numpy as np
 
 from tnvmc.ansatz.generic import GenericAnsatz
 from tnvmc.ansatz.protocol import LogAmplitude
-from tnvmc.backend.arguments import numeric_type, one_of, set_whole
+from tnvmc.backend.arguments import numeric_type, one_of, require_states, set_whole
 from tnvmc.backend.namespace import array_namespace, is_complex, to_namespace
 from tnvmc.lattice.lattice import Lattice, require_lattice
 
@@ -105,6 +105,7 @@ class Jastrow(GenericAnsatz):
     def _spins(self, theta: Array, configs: Array) -> Array:
         """z of configurations (B, N), in the type of theta."""
         xp, largest = array_namespace(theta), self.local_dim - 1
+        require_states(configs, self.lattice.n_sites, self.local_dim)
         if self.local_dim == 4:
             configs, largest = xp.concat([configs % 2, configs // 2], axis=1), 1
         return xp.astype(largest - 2 * xp.astype(configs, xp.int64), theta.dtype)

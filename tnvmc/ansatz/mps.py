@@ -10,7 +10,7 @@ import numpy as np
 from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.ansatz.quimb import ring_to_quimb
-from tnvmc.backend.arguments import numeric_type, set_whole, whole
+from tnvmc.backend.arguments import numeric_type, require_states, set_whole, whole
 from tnvmc.backend.linalg import normalise
 from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.contraction.schemes import SRC
@@ -120,6 +120,7 @@ class PeriodicMPS(GenericAnsatz):
         """Yield A_i[s_i] for one site after another: (B, D, D)."""
         xp = array_namespace(theta)
         tensors = self.tensors(theta)
+        require_states(configs, self.lattice.n_sites, self.local_dim)
         for site in range(self.lattice.n_sites):
             spins = xp.astype(configs[:, site], xp.int64)
             yield xp.take(tensors[site, ...], spins, axis=0)

@@ -9,7 +9,7 @@ from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
 from tnvmc.ansatz.peps.starts.even_form import occupied
 from tnvmc.ansatz.peps.starts.simple_update import simple_update
 from tnvmc.ansatz.protocol import LogAmplitude
-from tnvmc.backend.arguments import numeric_type, set_whole
+from tnvmc.backend.arguments import numeric_type, require_states, set_whole
 from tnvmc.backend.namespace import array_namespace
 from tnvmc.lattice.lattice import Lattice, require_lattice
 
@@ -50,6 +50,7 @@ class ProductState(GenericAnsatz):
     def log_amplitude(self, theta: Array, configs: Array) -> LogAmplitude:
         """psi(s) for configurations (B, N)."""
         xp = array_namespace(theta)
+        require_states(configs, self.lattice.n_sites, self.local_dim)
         offsets = xp.arange(configs.shape[1]) * self.local_dim
         places = xp.reshape(xp.astype(configs, xp.int64) + offsets[None, :], (-1,))
         factors = xp.reshape(xp.take(theta, places, axis=0), configs.shape)
@@ -60,6 +61,7 @@ class ProductState(GenericAnsatz):
     def log_derivatives(self, theta: Array, configs: Array) -> Array:
         """1/phi_i(s_i) at the entry (i, s_i), shape (B, P); zero where that factor vanishes."""
         xp = array_namespace(theta)
+        require_states(configs, self.lattice.n_sites, self.local_dim)
         vectors = xp.reshape(theta, (-1, self.local_dim))
         zero = vectors == 0
         inverse = xp.where(

@@ -10,7 +10,7 @@ import numpy as np
 
 from tnvmc.ansatz.generic import GenericAnsatz
 from tnvmc.ansatz.protocol import LogAmplitude, real_state
-from tnvmc.backend.arguments import numeric_type, one_of
+from tnvmc.backend.arguments import numeric_type, one_of, require_states
 from tnvmc.backend.namespace import array_namespace, to_namespace
 from tnvmc.lattice.lattice import Lattice, require_lattice
 from tnvmc.operators.fermions import HUBBARD, SPINLESS, T_J, Strings, mode_order
@@ -121,6 +121,7 @@ class Slater(GenericAnsatz):
     def _rows(self, theta: Array, configs: Array) -> Iterator[tuple[Array, Array, Array]]:
         """Yield by species its particles (B, N), their orbitals (B, n, n) and sites (B, n)."""
         xp = array_namespace(theta)
+        require_states(configs, self.lattice.n_sites, self.local_dim)
         states, place = xp.astype(configs, xp.int64), to_namespace(self._place, xp)
         for k, orbitals in enumerate(self.orbitals(theta)):
             held, n = states // 2**k % 2, orbitals.shape[1]

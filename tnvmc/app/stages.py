@@ -294,11 +294,9 @@ def check_overrides(path: Path, overrides: Sequence[str]) -> None:
 
 def plan_of(settings: Settings, n_samples: int | None, chi: int | None) -> MeasurementPlan:
     """Give the plan of [measure], with this number of samples and chi."""
-    asked = settings.measure
-    symmetries = tuple(asked.symmetrise)
-    return MeasurementPlan(
-        n_samples, chi, asked.n_burn, asked.n_thin, symmetries, error=asked.error
-    )
+    own = settings.measure
+    symmetries = tuple(own.symmetrise)
+    return MeasurementPlan(n_samples, chi, own.n_burn, own.n_thin, symmetries, error=own.error)
 
 
 def restored(path: Path, settings: Settings, operator: Operator | None = None) -> StagedRun:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tnvmc.backend.arguments import require_states
 from tnvmc.contraction.row import NORMALISE_EVERY
 from tnvmc.contraction.tensors import (
     BoundaryMPS,
@@ -20,25 +21,15 @@ Array = Any
 
 
 def as_spins(configs: Array, tables: SiteTables) -> np.ndarray:
-    """Configurations (B, N) as kernels take them: int8, contiguous, writeable.
+    """Configurations (B, N) as kernels take them: int8 (they look at each), contiguous, writeable.
 
-    Raises:
-        IndexError: another shape than the tables have sites; or another type than int8, and a spin
-            is no local state (kernels look at those of int8).
-        TypeError: no whole numbers.
+    Raises IndexError and TypeError; see `require_states`.
     """
-    if configs.ndim != 2 or configs.shape[1] != len(tables.shapes):
-        raise IndexError(
-            f"configurations have shape {configs.shape}, but there are {len(tables.shapes)} sites"
-        )
-    if configs.dtype.kind not in "iub":
-        raise TypeError(f"configurations are {configs.dtype}; local states are whole numbers")
-    local_dim = tables.shapes[0][0]
-    if configs.dtype != np.int8 and np.any((configs < 0) | (configs >= local_dim)):
-        raise IndexError(f"configurations hold other numbers than 0 to {local_dim - 1}")
     spins: np.ndarray = configs
-    flags = configs.flags
-    if configs.dtype == np.int8 and flags.c_contiguous and flags.writeable:
+    n_sites, flags = len(tables.shapes), configs.flags
+    if configs.dtype != np.int8 or configs.shape[1:] != (n_sites,):
+        require_states(configs, n_sites, tables.shapes[0][0])
+    elif flags.c_contiguous and flags.writeable:
         return spins  # as in every call of a step: `require` takes longer to tell
     return np.require(configs, np.int8, ["C", "W"])
 

@@ -135,9 +135,7 @@ class SRC:
             ValueError: no sketch.
         """
         if sketch is None:
-            raise ValueError(
-                "SRC.absorb: needs a sketch of the row's open legs; see `random_sketch`"
-            )
+            raise ValueError("SRC.absorb: needs a sketch of the row's open legs (`random_sketch`)")
         if row.tables is not None and row.tables.compiled:
             prepared = row_for_kernels(boundary, row, sketch, self.chi)
             return absorb_row(boundary, row, prepared, self.chi)

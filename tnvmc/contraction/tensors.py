@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend import host
+from tnvmc.backend.arguments import require_states
 from tnvmc.backend.namespace import array_namespace
 
 Array = Any
@@ -147,6 +148,7 @@ class TableRow:
 
     def _gathered(self, moving: str) -> list[Array]:
         sites = range(self.first, self.first + self.n_cols)
+        require_states(self.configs, len(self.tables.shapes), self.tables.shapes[self.first][0])
         return [self.tables.at(moving, site, self.configs[:, site]) for site in sites]
 
 

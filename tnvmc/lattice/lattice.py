@@ -200,9 +200,7 @@ def from_bonds(
     n_sites = grid[0] * grid[1] - len(empty)
     kinds = bonds if isinstance(bonds, Mapping) else {"nearest": bonds}
     if "all" in kinds:
-        raise ValueError(
-            "lattice: a kind of bonds is called 'all', which means all sites; rename it"
-        )
+        raise ValueError("lattice: a kind of bonds is called 'all', which means all sites")
     given = {kind: _check_bonds(kind, pairs, n_sites) for kind, pairs in kinds.items()}
     return Lattice(
         kind="graph" if is_whole(shape) else "custom",
@@ -261,9 +259,7 @@ def _check_bonds(kind: str, pairs: Iterable[tuple[int, int]], n_sites: int) -> t
         ) from None
     for pair in given:
         if len(pair) != 2 or not all(map(is_whole, pair)):
-            raise ValueError(
-                f"lattice: bond {pair!r} of kind {kind!r} is not a pair of site indices"
-            )
+            raise ValueError(f"lattice: bond {pair!r} of kind {kind!r} is no pair of site indices")
         sites = int(pair[0]), int(pair[1])
         bond = (min(sites), max(sites))
         if bond[0] == bond[1] or bond[0] < 0 or bond[1] >= n_sites:

@@ -3,10 +3,12 @@
 Names of fields and of instances: its files (tzerweck/quantum-many-body-leaderboard, data/).
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from tnvmc.ansatz.peps.starts.initial import KINDS
 from tnvmc.report.page import ReportError
 from tnvmc.shown import sentence
 from tnvmc.storage.run_files import Run
@@ -17,6 +19,8 @@ _MODELS = {
     "tfim": ("TFIsing", "J", 1.0, "h"),
 }  # fmt: skip
 """Their name, the coupling that is the unit of energy, Pauli units over ours, and the parameter."""
+
+_STARTS = (*KINDS, "auto", "factors")
 
 
 def leaderboard_row(run: Run) -> dict[str, Any]:
@@ -45,11 +49,13 @@ def leaderboard_row(run: Run) -> dict[str, Any]:
     seconds, threads = result["wall_time_s"], config["run"].get("threads")
     compute = {
         "parameters": result["n_parameters"], "device": config["run"].get("device", "cpu"),
-        "samples": result["n_samples"], "wall_clock": f"{seconds:.0f} s",
-        "cpu_core_hours": threads and seconds * threads / 3600,
-        "bond_dimension": final_D(result), "iterations": result["steps"],
+        "samples": result["n_samples"], "bond_dimension": final_D(result),
     }  # fmt: skip
-    lattice = _lattice(run)
+    if config["ansatz"].get("init", "auto") in _STARTS:  # not the steps of another run
+        compute |= {"wall_clock": f"{seconds:.0f} s", "iterations": result["steps"]}
+        compute["cpu_core_hours"] = threads and seconds * threads / 3600
+    _require_lattice(run)
+    lattice = lattice_name(config["lattice"], result["n_sites"])
     return {
         "instance_id": f"{name}/{lattice}" + (f"_{used[1] / used[0]:g}" if parameter else ""),
         "energy": unit * result["energy"], "units": "Pauli, total",
@@ -64,24 +70,30 @@ def leaderboard_row(run: Run) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _lattice(run: Run) -> str:
-    """Name a lattice: square_36_O, rectangular-4x6_24_P, chain_20_O, rectangular-4x8_32_PO.
-
-    Of a cylinder the letters are those of the directions, the shorter one first.
-    """
+def _require_lattice(run: Run) -> None:
+    """Raise ReportError for a lattice that they have no instances on."""
     about = run.config["lattice"]
     kind, boundary = about["kind"], about.get("boundary", "open")
-    shape = np.ravel(about["shape"]).tolist()
-    odd, ising = any(n % 2 for n in shape), run.config["hamiltonian"]["model"] == "tfim"
+    odd = any(n % 2 for n in np.ravel(about["shape"]))
     # Their Ising model has + ZZ, which is the same where no ring is of odd length.
     frustrated = kind not in ("chain", "square") or (odd and boundary != "open")
     known = kind in ("chain", "square", "triangular") or (kind == "kagome" and not odd)
+    ising = run.config["hamiltonian"]["model"] == "tfim"
     if not known or (ising and frustrated) or about.get("vacant"):
         raise ReportError(f"{run.path}: no row for {kind} of this shape, boundary and model")
+
+
+def lattice_name(lattice: Mapping[str, Any], n_sites: int) -> str:
+    """Name one as they and VarBench do: square_36_O, rectangular-4x6_24_P, rectangular-4x8_32_PO.
+
+    Of a cylinder the letters are those of the directions, the shorter one first.
+    """
+    kind, boundary = lattice.get("kind", "square"), lattice.get("boundary", "open")
+    shape = np.ravel(lattice["shape"]).tolist()
     ends = boundary[0].upper()
     if boundary == "cylinder":
         ends = "PO" if shape[1] <= shape[0] else "OP"
     if len(set(shape)) > 1 or kind == "kagome":  # of which unit cells are counted
         size = "x".join(str(n // 2 if kind == "kagome" else n) for n in sorted(shape))
         kind = f"rectangular-{size}" if kind == "square" else f"{kind}-{size}"
-    return f"{kind}_{run.n_sites}_{ends}"
+    return f"{kind}_{n_sites}_{ends}"

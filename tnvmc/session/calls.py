@@ -52,9 +52,7 @@ def _follow(of: Any, name: str) -> Any:
     """Help rank 0 with a method; its result, state and error."""
     called, value, of.state, error = of.ranks.follow()
     if called != name:
-        raise RuntimeError(
-            f"all ranks make the same calls: rank 0 VMC.{called}, another VMC.{name}"
-        )
+        raise RuntimeError(f"all ranks make the same calls: rank 0 {called}, another {name}")
     if error is not None:
         raise error
     return value

@@ -135,9 +135,7 @@ def _change(data: dict[str, Any], override: str) -> str | None:
     names, _, text = override.partition("=")
     *path, key = (name.strip() for name in names.split("."))
     if not path or not text.strip() or not all(map(_NAME.fullmatch, (*path, key))):
-        example = (
-            "must be section.key=value, e.g. ansatz.D=4 (stage.2.D=4 for the second [[stage]])"
-        )
+        example = "must be section.key=value, as ansatz.D=4 (stage.2.D=4 for the second [[stage]])"
         return example + _with_section(override)
     if (value := _value(text.strip())) is None:
         listed = f"; write {names.strip()}=[{text.strip()}]" if _value(f"[{text}]") else ""

@@ -264,9 +264,7 @@ def hamiltonian_problems(settings: Settings) -> Iterator[ConfigProblem]:
     for key in ("average", "symmetrise"):
         inverts = "spin" in (getattr(ansatz, key, None) or ())
         if sampled and inverts and operator.conserves_magnetisation:
-            why = (
-                f"spin inversion takes 2 Sz = {sampled} to {-sampled}; leave 'spin' out, or take 0"
-            )
+            why = f"spin inversion takes 2 Sz = {sampled} to {-sampled}; leave 'spin' out or take 0"
             yield conflict(f"ansatz.{key}", why)
     can_be_real = ansatz.is_network or ansatz.factors or not operator.is_complex
     if ansatz.dtype in ("float64", "float32") and not can_be_real:

@@ -103,9 +103,7 @@ def opened(path: Path) -> Iterator[Any]:
                 raise StateFileError(f"{path}: an HDF5 file of another program, not of tnvmc")
             version = int(file.attrs["format_version"])
             if version > FORMAT_VERSION:
-                told = (
-                    f"format version {version} is newer than {FORMAT_VERSION}, that of this tnvmc"
-                )
+                told = f"format version {version} is newer than {FORMAT_VERSION} of this tnvmc"
                 raise StateFileError(f"{path}: {told}; update tnvmc")
             _check_whole(file)
             yield file

@@ -312,9 +312,7 @@ def _step_of(lines: Lines, path: Path, next_step: int | None) -> int:
     n_steps = len(lines.records)
     told = ""
     if next_step is not None and n_steps < next_step:
-        told = (
-            f"tells of {n_steps} steps, the checkpoint of {next_step}; put the missing lines back"
-        )
+        told = f"tells of {n_steps} steps, the checkpoint of {next_step}; restore missing lines"
     if lines.bad is not None and not lines.torn and (told or next_step is None):
         told = f"line {lines.bad} is damaged ({lines.why}); put the file back"
     if told:

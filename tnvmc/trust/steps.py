@@ -95,8 +95,6 @@ def zero_variance(history: Sequence[Json]) -> Line | None:
     points = points_of_steps(history)
     if len({point["variance"] for point in points}) < FEWEST_FOR_AN_ERROR:
         return None
-    line = fit_line(
-        *([point[k] for point in points] for k in ("variance", "energy", "energy_error"))
-    )
+    line = fit_line(*([each[k] for each in points] for k in ("variance", "energy", "energy_error")))
     seen = line.slope > SIGNIFICANT * line.slope_error
     return line if seen and line.chi2_per_dof <= _BENT else None

@@ -38,7 +38,7 @@ from tnvmc.ansatz.neural.functional import (
 )
 from tnvmc.ansatz.neural.symmetry_average import Orbits, SymmetryAverage
 from tnvmc.ansatz.protocol import Draw, Execution, LogAmplitude, code_of
-from tnvmc.backend.arguments import whole
+from tnvmc.backend.arguments import require_states, whole
 from tnvmc.backend.namespace import array_namespace, distinct_rows, is_cupy
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
 from tnvmc.lattice.permutations import SymmetryGroup
@@ -228,6 +228,7 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
 
         What can be drawn directly gives many equal configurations: each is evaluated once.
         """
+        require_states(configs, self.lattice.n_sites, self.local_dim)
         if not self._by_orbit(configs):
             if not self.exact_draws:
                 return LogAmplitude(*self._amplitudes(theta, configs))
@@ -242,6 +243,7 @@ class FlaxAnsatz(CompiledSweeps, GenericAnsatz):
 
         Cost: one backward pass per sample, two for real theta and complex psi.
         """
+        require_states(configs, self.lattice.n_sites, self.local_dim)
         if not self._by_orbit(configs):
             return self._all_derivatives(theta, configs)
         members, which, _ = self.orbits.representatives(configs)

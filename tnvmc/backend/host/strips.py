@@ -241,7 +241,7 @@ def placed(strip, configs, i, w):
     n_cols = strip.legs.shape[0]
     for site in range(strip.first, strip.first + strip.n_rows * n_cols):
         if configs[i, site] < 0 or configs[i, site] >= strip.n_tensors:
-            raise IndexError("a spin is no local state")  # nothing outside of the tables is read
+            raise IndexError("a spin is no local state 0 to d - 1")
     upper = i * configs.shape[1] + strip.first
     lower = upper + n_cols if strip.n_rows == 2 else upper
     tables = pointer(strip.tables, 0), pointer(strip.tables, strip.tables.size // 2)
