@@ -1,42 +1,72 @@
 """Several comparisons in one table and one picture.
 
     python benchmarks/compared.py [--reference NAME=ENERGY ...] [--json FILE] [--picture FILE]
-                                  FOLDER...
-    python benchmarks/compared.py --energies FOLDER...
+                                  [NAME=]FOLDER[,FOLDER ...] ...
+    python benchmarks/compared.py --energies [NAME=]FOLDER[,FOLDER ...] ...
 
-reads folders of `tnvmc compare` (the same states, one Hamiltonian each) and prints for each state
-its parameters and milliseconds for an effective sample (of the first folder), and for each
-Hamiltonian how far its energy lies above the reference, relative to it, and the V-score.  Where no
-reference is known an energy per site has to be given for the folder of that name.  The picture has
-all seeds of each state.  With --energies the table has energies per site, no reference is needed
-and nothing is written.
+reads folders of `tnvmc compare` and prints for each state its parameters and milliseconds for an
+effective sample (of the first comparison), and for each comparison how far its energy lies above
+the reference, relative to it, and the V-score.  Folders that a comma joins are one comparison: the
+means of its states are over the runs of all.  Where no reference is known an energy per site has to
+be given for the name of the comparison (that of the folder, unless said), or `lowest`.  The picture
+has all seeds of each state; entries of other names stay in the JSON file.  With --energies the
+table has energies per site, no reference is needed and nothing is written.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from tnvmc.estimate.mixing import error_of_mean
 from tnvmc.shown import scientific, with_error
 
 FLOOR = 1e-5  # the least relative distance that is drawn
 PICTURE = Path(__file__).parent.parent / "docs" / "_static" / "compared_6x6.png"
+MEDIANS = ("variance", "v_score", "steps", "seconds", "seconds_per_step",
+           "seconds_per_effective_sample")  # fmt: skip
 
 
-def read(folder: Path, references: dict[str, float]) -> dict[str, Any]:
+def mean_of_runs(runs: list[dict[str, Any]], n_sites: int) -> dict[str, Any]:
+    """One row for the runs of a state, by the rules of `tnvmc compare` with seeds."""
+    if len(runs) == 1:
+        return runs[0]
+    energies = np.array([run["energy_per_site"] for run in runs])
+    by_samples = math.hypot(*(run["energy_per_site_error"] for run in runs)) / len(runs)
+    energy = float(energies.mean())
+    error = max(by_samples, float(error_of_mean(energies - energy)))
+    medians = {key: float(np.median([run[key] for run in runs])) for key in MEDIANS}
+    per_site = {"energy_per_site": energy, "energy_per_site_error": error}
+    total = {"energy": n_sites * energy, "energy_error": n_sites * error}
+    return {**runs[-1], "name": runs[0]["name"], **medians, **per_site, **total}
+
+
+def read(given: str, references: dict[str, str]) -> dict[str, Any]:
     """One comparison: reference per site, rows by name, energies per site of all seeds."""
-    found = json.loads((folder / "comparison.json").read_text())
-    rows = {row["name"]: row for row in found.get("states", found["rows"])}
+    named, _, listed = given.rpartition("=")
+    folders = [Path(each) for each in listed.split(",")]
+    name, runs = named or folders[0].name, dict[str, list[dict[str, Any]]]()
+    for folder in folders:
+        found = json.loads((folder / "comparison.json").read_text())
+        for row in found["rows"]:
+            state = row["name"].partition(", seed=")[0]
+            runs.setdefault(state, []).append({**row, "name": state})
     n, known = found["n_sites"], found["reference"]
-    given = references.get(folder.name)
-    energy = known["energy"] / n if given is None and known["energy"] is not None else given
-    seeds: dict[str, list[float]] = {name: [] for name in rows}
-    for row in found["rows"]:
-        seeds[row["name"].partition(", seed=")[0]].append(row["energy_per_site"])
-    source = known["method"] if given is None else "another run"
-    return {"name": folder.name, "energy": energy, "source": source, "rows": rows, "seeds": seeds}
+    rows = {state: mean_of_runs(of, n) for state, of in runs.items()}
+    rows = dict(sorted(rows.items(), key=lambda item: item[1]["energy_per_site"]))
+    lowest, own = next(iter(rows)), references.get(name)
+    energy, source = (known["energy"] and known["energy"] / n), known["method"]
+    if own is not None:
+        energy, source = float(own) if own != "lowest" else None, "another run"
+    if own == "lowest":
+        energy, source = rows[lowest]["energy_per_site"], lowest
+    seeds = {state: [run["energy_per_site"] for run in runs[state]] for state in rows}
+    return {"name": name, "energy": energy, "source": source, "rows": rows, "seeds": seeds}
 
 
 def cell(found: dict[str, Any], name: str, energies: bool) -> str:
@@ -87,15 +117,14 @@ def picture(comparisons: list[dict[str, Any]], names: list[str], file: Path) -> 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("folders", type=Path, nargs="+")
+    parser.add_argument("comparisons", nargs="+", metavar="[NAME=]FOLDER[,FOLDER ...]")
     parser.add_argument("--reference", nargs="*", default=[], metavar="NAME=ENERGY")
     parser.add_argument("--energies", action="store_true")
     parser.add_argument("--json", type=Path, help="default: benchmarks/results/compared.json")
     parser.add_argument("--picture", type=Path, default=PICTURE)
     chosen = parser.parse_args()
-    given = (each.partition("=") for each in chosen.reference)
-    references = {name: float(energy) for name, _, energy in given}
-    comparisons = [read(folder, references) for folder in chosen.folders]
+    references = dict(each.rsplit("=", 1) for each in chosen.reference)
+    comparisons = [read(given, references) for given in chosen.comparisons]
     unknown = [found["name"] for found in comparisons if found["energy"] is None]
     if unknown and not chosen.energies:
         raise SystemExit(f"no reference is known: --reference {unknown[0]}=ENERGY, or --energies")
@@ -110,7 +139,9 @@ def main() -> None:
     if chosen.energies:
         return
     file = chosen.json or Path(__file__).parent / "results" / "compared.json"
-    file.write_text(json.dumps(comparisons, indent=1) + "\n")
+    known = json.loads(file.read_text()) if file.exists() else []
+    kept = {found["name"]: found for found in [*known, *comparisons]}
+    file.write_text(json.dumps([*kept.values()], indent=1) + "\n")
     picture(comparisons, names, chosen.picture)
     print(f"written to {file} and {chosen.picture}")
 

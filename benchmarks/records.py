@@ -36,7 +36,9 @@ Each folder is a run as `tnvmc archive` keeps it: settings, history, result and 
 measured. `tnvmc measure records/NAME` measures it again and writes `observables.json` there;
 `benchmarks/records.py --measure` does so for all in a temporary folder and compares. The table is
 written by `benchmarks/records.py`, as are the rows for VarBench (`varbench.md`) and for the public
-leaderboard (`leaderboard.json`; a run that a check speaks against has none).
+[leaderboard](https://github.com/tzerweck/quantum-many-body-leaderboard) (`leaderboard.json`); a run
+that a check speaks against has none. Some records are earlier runs of the file of their name in
+`scripts/`: their settings are those of `config.toml`.
 
 Energies are totals in the units of the model. sigma is their standard error; tau, R-hat, V-score
 and closure spread are explained in [Conventions](../docs/conventions.md). E_inf, the energy at
@@ -92,19 +94,14 @@ def write_tables(found: Mapping[str, Mapping[str, Any]]) -> None:
     lines = [COLUMNS, ["---"] * len(COLUMNS), *(row(*each) for each in found.items())]
     table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     (RECORDS / "README.md").write_text(HEAD + table + "\n")
-    rows = []
-    for result in found.values():
-        try:
-            rows.append(varbench_row(result))
-        except NotInVarBench as why:
-            print(why, file=sys.stderr)
-    (RECORDS / "varbench.md").write_text("\n\n".join(["# Rows for VarBench", *rows]) + "\n")
-    board = []
-    for name in found:
+    rows, board = [], []
+    for name, result in found.items():
         try:
             board.append(leaderboard_row(read_run(RECORDS / name)))
-        except ReportError as why:
+            rows.append(varbench_row(result))
+        except (ReportError, NotInVarBench) as why:
             print(why, file=sys.stderr)
+    (RECORDS / "varbench.md").write_text("\n\n".join(["# Rows for VarBench", *rows]) + "\n")
     (RECORDS / "leaderboard.json").write_text(json.dumps(board, indent=1) + "\n")
     print(table)
 

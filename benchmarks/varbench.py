@@ -19,7 +19,7 @@ import numpy as np
 
 from tnvmc.ansatz.neural import NETWORKS
 from tnvmc.report.leaderboard import lattice_name
-from tnvmc.storage.run_files import read_run
+from tnvmc.storage.run_files import own_parts, read_run
 from tnvmc.trust.finished_run import final_D
 
 
@@ -90,7 +90,9 @@ def _model(result: Mapping[str, Any]) -> tuple[_Model, dict[str, float]]:
     model, why = _MODELS.get(name), ""
     lengths = np.ravel(lattice["shape"]).tolist()
     rings = {"open": [], "cylinder": lengths[-1:]}.get(lattice.get("boundary", "open"), lengths)
-    if model is None:
+    if {"lattice", "hamiltonian", "orthogonal_to"} & {*own_parts(result["config"])}:
+        why = "has no table for a Hamiltonian or a level that is made in Python"
+    elif model is None:
         why = f"has no table for the model '{name}': of ours it holds heisenberg, j1j2 and tfim"
     elif varying := [key for key, value in couplings.items() if np.ndim(value)]:
         why = f"has uniform couplings only; {varying[0]} is a list here"

@@ -232,6 +232,9 @@ EXAMPLES: list[tuple[str, dict[str, Any], str]] = [
     ("few_walkers", {"n_walkers": 2, "draws": 8.0, "tau": 0.7},
      ("2 walkers of 8 draws, tau 0.7: too few independent samples for an error bar, which is "
      "widened for it; take 8 walkers or more, or raise measure.n_samples")),
+    ("one_draw", {"n_walkers": 64},
+     ("one sample of each of 64 chains: nothing shows whether they have forgotten where they "
+     "started, and the error may be too small; take two or more samples of each")),
     ("heavy_tail", {"share": 0.42, "n_samples": 1024},
      ("one of 1024 samples makes 42 % of the variance: rare large values may not have been "
      "drawn, and the error bar may be too small; raise measure.n_samples")),

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from tnvmc.estimate.diagnostic import Diagnostic
-from tnvmc.shown import Table, data_frame, fixed, line, scientific, sentence, with_error
+from tnvmc.shown import Table, data_frame, fixed, line, quoted, scientific, sentence, with_error
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,11 @@ from tnvmc.shown import Table, data_frame, fixed, line, scientific, sentence, wi
 )
 def test_a_number_has_the_digits_of_its_error(value: float, error: float, text: str) -> None:
     assert with_error(value, error) == text
+
+
+def test_a_path_with_spaces_is_quoted() -> None:
+    assert quoted("runs/three/PEPS D=3") == "'runs/three/PEPS D=3'"
+    assert quoted("runs/three") == "runs/three"
 
 
 def test_a_small_number_keeps_its_digits() -> None:

@@ -219,7 +219,7 @@ def _curve(found: Any) -> histories.History:
         if made is None:
             raise ValueError("plot.history: the number of sites is not known: no file tells it")
         return made
-    elapsed = histories.passed([record.seconds for record in found])
+    elapsed = histories.passed([record.as_dict() for record in found])
     lines = tuple(
         record.as_dict() | dict(found.labels.get(record.step, {})) | {"elapsed": float(so_far)}
         for record, so_far in zip(found, elapsed, strict=True)

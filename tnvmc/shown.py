@@ -5,6 +5,7 @@ there alone a code becomes words.
 """
 
 import math
+import shlex
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -77,6 +78,11 @@ def short(value: float) -> str:
     """Write a small number with two digits: 1.1e-4."""
     mantissa, exponent = f"{value:.1e}".split("e")
     return f"{mantissa.removesuffix('.0')}e{int(exponent)}" if value else "0"
+
+
+def quoted(path: Any) -> str:
+    """Write a path as a shell takes it."""
+    return shlex.quote(str(path))
 
 
 def duration(seconds: float) -> str:

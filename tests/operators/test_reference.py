@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -137,6 +139,30 @@ def test_known_energies_agree_with_diagonalisation(operator) -> None:
 )
 def test_nothing_is_made_up(operator) -> None:
     assert known_energy(operator) is None
+
+
+def _fewer_bonds() -> Operator:
+    lattice = square(4, 4)
+    lattice.bonds["nearest"] = lattice.bonds["nearest"][1:]
+    return heisenberg(lattice)
+
+
+def _other_coupling() -> Operator:
+    operator = heisenberg(square(4, 4))
+    operator.couplings["J"] = 2.0
+    return operator
+
+
+def test_a_name_alone_is_no_model() -> None:
+    """Bonds, couplings or terms that were changed behind the name of a model had its energy."""
+    plain = heisenberg(square(4, 4))
+    renamed = Operator(plain.lattice, plain.terms[1:], 2, "S.S", "heisenberg", {"J": 1.0})
+    bonds = {"nearest": plain.lattice.bonds["nearest"][1:]}
+    of_fewer = heisenberg(replace(plain.lattice, bonds=bonds))
+    assert known_energy(plain) is not None
+    for operator in (_fewer_bonds(), _other_coupling(), renamed, of_fewer):
+        assert known_energy(operator) is None
+    assert known_energy(replace(plain, terms=plain.terms[1:])) is None
 
 
 def test_dimer_singlets_are_no_more_than_a_bound_where_small_lattices_leave_them() -> None:

@@ -67,6 +67,29 @@ def test_other_levels_and_times_have_none() -> None:
         leaderboard_row(changed("optimizer", kind="time"))
 
 
+@pytest.mark.parametrize("part", ["lattice", "hamiltonian", "orthogonal_to"])
+def test_what_python_alone_describes_has_none(part: str) -> None:
+    """A Hamiltonian of another size under the name of a model had a row below the ground state."""
+    run = read_run(RECORDS / "triangular_12x12")
+    with pytest.raises(ReportError, match="made in Python"):
+        leaderboard_row(replace(run, config={**run.config, "python": {"own": [part]}}))
+    assert leaderboard_row(replace(run, config={**run.config, "python": {"own": ["moves"]}}))
+
+
+@pytest.mark.parametrize("section", ["ansatz", "measure"])
+def test_characters_of_another_level_have_none(section: str) -> None:
+    """The triplet of a chain of 20 sites had a row of the ground state."""
+    with pytest.raises(ReportError, match="another level"):
+        leaderboard_row(changed(section, characters={"spin inversion": -1}))
+    assert leaderboard_row(changed(section, characters={"spin inversion": 1}))
+
+
+def test_the_cost_of_a_part_is_not_that_of_the_whole() -> None:
+    continued = leaderboard_row(read_run(RECORDS / "triangular_14x14_chi16"))["compute"]
+    assert not {"wall_clock", "iterations", "cpu_core_hours"} & {*continued}
+    assert leaderboard_row(read_run(RECORDS / "triangular_14x14"))["compute"]["iterations"] == 70
+
+
 def test_units_and_names_are_theirs() -> None:
     ising: Any = changed("hamiltonian", model="tfim", J=2.0, h=6.0)
     config, result = (

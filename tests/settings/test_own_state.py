@@ -108,7 +108,12 @@ class Listed(Jastrow):
         return [0, 0, 0, 0, 0, 0]
 
 
-class Broken(nnx.Module):
+class Empty(nnx.Module):
+    def __call__(self, configs):
+        return 0.1 * configs.sum(axis=1)
+
+
+class Broken(Pairs):
     def __call__(self, configs):
         raise RuntimeError("one line\\nand another")
 
@@ -186,6 +191,7 @@ REFUSED = [
     ('kind = "flax"\nmodule = "Pairs"', "cannot be imported"),
     (FLAX % "Pairs" + "keywords = { scael = 1.0 }", "scael"),
     (FLAX % "Broken", "RuntimeError: one line"),
+    (FLAX % "Empty", "Empty has no parameters"),
     (OWN % "Jastrow" + "marshall = true", "ansatz.marshall"),
     (OWN % "Mixed", "depends on the others"),
     (OWN % "Unseeded", "another psi each time"),
@@ -207,6 +213,13 @@ def test_what_cannot_be_made_is_refused_in_a_line(
     assert text in line and not (folder / "run").exists()
 
 
+def test_a_module_is_named_on_the_command_line_without_quotes(folder: Path, tmp_path: Path) -> None:
+    file, out = str(_file(folder, FLAX % "Pairs")), str(tmp_path / "two words")
+    keys = ["--set", "ansatz.module=my_nets:Dense", "--set", "ansatz.keywords={features=[2]}"]
+    assert main(["run", file, "--out", out, *keys]) == 0
+    assert json.loads((Path(out) / "result.json").read_text())["n_parameters"] > 6
+
+
 @pytest.mark.whole
 @pytest.mark.parametrize("ansatz", [FLAX % "Dense" + KEYS, OWN % "Jastrow"])
 def test_a_run_goes_on_and_is_read_from_anywhere(
@@ -224,7 +237,9 @@ def test_a_run_goes_on_and_is_read_from_anywhere(
     assert main(["run", "--resume", run, "--set", "optimizer.steps=3"]) == 0
     assert main(["measure", run, "--n-samples", "128"]) == 0
     assert main(["archive", run, small]) == 0
+    capsys.readouterr()
     assert main(["show", small]) == 0
+    assert "my_nets:" in (shown := capsys.readouterr().out) and "jastrow" not in shown
     result = json.loads((Path(run) / "result.json").read_text())
     for place in (run, small):
         vmc = tnvmc.load_run(place).vmc
@@ -238,7 +253,8 @@ def test_a_run_goes_on_and_is_read_from_anywhere(
         sys.modules.pop("my_nets")
         capsys.readouterr()
         assert main(way) == 2
-        assert " code " in capsys.readouterr().err
+        err = capsys.readouterr().err
+        assert " code " in err and "has changed since" in err
     (folder / "my_nets.py").unlink()
     sys.modules.pop("my_nets")
     capsys.readouterr()

@@ -107,6 +107,22 @@ def test_few_walkers_and_their_operators() -> None:
         assert "few_walkers" in codes(state.expect(state.operator))
 
 
+def test_one_draw_of_each_chain_shows_no_mixing() -> None:
+    """Means of 64 stuck chains of one sample were off by four errors without a word."""
+    state = vmc(Sampler(64, 64, threads=1))
+    for n_samples, told in ((64, True), (128, False)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnreliableWarning)
+            found = [
+                codes(state.measure(n_samples=n_samples)),
+                codes(state.expect(state.operator, n_samples=n_samples)),
+                {x["code"] for x in measure_observables(state, n_samples=n_samples)["diagnostics"]},
+            ]
+        assert ["one_draw" in each for each in found] == 3 * [told]
+    direct = vmc(DirectSampler(64, threads=1))
+    assert "one_draw" not in codes(direct.measure(n_samples=64))
+
+
 def test_steps_that_were_held_back() -> None:
     state = vmc(Enumerate(threads=1))
     records = [replace(state.step(), undone=step % 2 == 0) for step in range(8)]

@@ -90,6 +90,15 @@ def test_steps_that_were_undone_or_shortened() -> None:
     assert not warnings([*behind, *(line(step, stage=2) for step in range(8, 16))])
 
 
+def test_short_steps_from_small_parameters_are_no_instability() -> None:
+    """A network of NetKet that converged to 1e-13 was "unstable", and had no row."""
+    values = {"factor": 0.01, "limit": "size of theta"}
+    first = [line(k, diagnostics=[{**SHORTENED, "values": values}]) for k in range(6)]
+    assert not warnings([*first, line(6), line(7)])
+    others = [line(k, diagnostics=[SHORTENED]) for k in range(6)]
+    assert "optimisation_unstable" in warnings([*others, line(6), line(7)])
+
+
 def test_energies_that_no_state_has() -> None:
     told = warnings([line(0), line(1, -2.3e9), line(2, None), line(3, 80.0)])
     assert told == {

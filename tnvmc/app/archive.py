@@ -61,7 +61,6 @@ def archive_run(path: str | Path, archive: str | Path) -> Path:
                 write_atomically(archive / name, read_plain(path / name))
         write_atomically(archive / CONFIG, sealed_toml(settings))
         write_atomically(archive / RESULT, sealed_json(result, indent=2))
-        checkpoint.save(
-            archive / CHECKPOINT, state, vmc.method, run.done, provenance, archived=True
-        )
+        file = archive / CHECKPOINT
+        checkpoint.save(file, state, vmc.method, run.done, provenance, archived=True)
     return archive

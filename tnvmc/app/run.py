@@ -22,6 +22,7 @@ from tnvmc.settings.defaults import load, load_in_place
 from tnvmc.settings.load import read_toml, with_out, with_overrides
 from tnvmc.settings.problems import ConfigError, ConfigProblem
 from tnvmc.settings.rules import check_memory, check_symmetries
+from tnvmc.shown import quoted
 from tnvmc.storage.hdf5 import read_stages
 from tnvmc.storage.run_files import asks_the_same, wall_time
 from tnvmc.storage.run_folder import (
@@ -163,7 +164,7 @@ def continued_run(
 
 def _shown(result: dict[str, Any], console: RunConsole, path: Path) -> dict[str, Any]:
     console.result(result)
-    console.say(f"written to {path}; every check: tnvmc show {path}")
+    console.say(f"written to {path}; every check: tnvmc show {quoted(path)}")
     return result
 
 

@@ -116,9 +116,7 @@ def strip_for_kernels(
     rows = range(sites.start, sites.stop, n_cols)
     shapes = tuple(tables.shapes[first : first + n_cols] for first in rows)
     begins = tuple(begins_of(tables.shapes)[first : first + n_cols] for first in rows)
-    above, below = (
-        _boundary_for_kernels(boundary, n_cols, tables, n_walkers) for boundary in around
-    )
+    above, below = (_boundary_for_kernels(each, n_cols, tables, n_walkers) for each in around)
     log_scale = np.zeros(n_walkers)
     for boundary in around:
         if boundary is not None:

@@ -90,11 +90,7 @@ def double_boundaries(
 
 
 def grid_of(tensors: Sequence[Array], shape: tuple[int, int]) -> Grid:
-    """Sort tensors by row and column.
-
-    Raises:
-        ValueError: their number does not fit the shape.
-    """
+    """Sort tensors by row and column; ValueError if their number does not fit the shape."""
     n_rows, n_cols = shape
     if len(tensors) != n_rows * n_cols:
         raise ValueError(

@@ -105,9 +105,7 @@ def joined_sketches(sketches: Sequence[Sketch], rank: int) -> Sketch:
     kept = [xp.ones((1, 1), dtype=sketches[0][0].dtype)] * len(sketches)  # one edge for all
     for parts in reversed(list(zip(*sketches, strict=True))):
         # kept (bond, right) x part (vertical, right, left), side by side
-        moved = [
-            xp.matmul(k[None, :, :], part[0, ...]) for k, part in zip(kept, parts, strict=True)
-        ]
+        moved = [xp.matmul(k[None, :, :], p[0, ...]) for k, p in zip(kept, parts, strict=True)]
         vertical, bond = moved[0].shape[:2]
         q, r = xp.linalg.qr(xp.reshape(xp.concat(moved, axis=2), (vertical * bond, -1)))
         width = min(rank, q.shape[1])

@@ -92,9 +92,8 @@ class SiteTables:
         begin = begins[site]
         if moving == "left":
             begin, shape = begin + begins[-1], (d, left, down, up, right)
-        return array_namespace(self.numbers).reshape(
-            self.numbers[begin : begin + prod(shape)], shape
-        )
+        own = self.numbers[begin : begin + prod(shape)]
+        return array_namespace(own).reshape(own, shape)
 
     def at(self, moving: str, site: int, spins: Array) -> Array:
         """Gather one site for walkers at `spins` (B,)."""

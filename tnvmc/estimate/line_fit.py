@@ -49,9 +49,7 @@ def fit_line(x: Sequence[float], y: Sequence[float], error: Sequence[float]) -> 
             "one number of each for every point"
         )
     if not np.isfinite([xs, ys, es]).all() or (es < 0).any():
-        raise ValueError(
-            "fit_line: x, y and error must be finite, errors 0 or larger; omit other points"
-        )
+        raise ValueError("fit_line: x, y and error must be finite, errors 0 or more; omit others")
     if xs.size < 2 or np.ptp(xs) == 0:
         raise ValueError(f"fit_line: {xs.size} points at {np.unique(xs).size} places fix no line")
     weighted = bool(np.all(es > 0))

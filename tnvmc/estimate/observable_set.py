@@ -139,10 +139,8 @@ class ObservableSet:
         found = colouring(self.lattice)
         if "Sz" in self._fields and self.operator.n_sites > 1 and found.sublattice is None:
             more = {"ring": list(found.odd_ring)} if found.odd_ring else {"parts": found.n_parts}
-            reason = "bipartite" if found.odd_ring else "connected"
-            missing.append(
-                {"observable": "staggered_magnetisation_squared", "reason": reason, **more}
-            )
+            why = "bipartite" if found.odd_ring else "connected"
+            missing.append({"observable": "staggered_magnetisation_squared", "reason": why, **more})
         for values in missing:
             yield Diagnostic("observable_left_out", "open", values)
 

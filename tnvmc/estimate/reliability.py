@@ -8,6 +8,7 @@ import numpy as np
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.mixing import ENOUGH, MANY, OUTLASTED, r_hat_limit, r_hat_of
 from tnvmc.estimate.statistics import BINS_FOR_AN_ERROR, INDEPENDENT_TAU, TAUS_PER_BIN, Estimate
+from tnvmc.sampling.problem import SampleInfo
 
 HEAVY_TAIL = 0.85
 """Of the variance, in one of `MANY` samples or more.  Local energies close to an eigenstate have
@@ -80,6 +81,13 @@ def doubts(
         worth = {"n_samples": n_samples, "effective_samples": effective, "raise": [*limits]}
         found.append(Diagnostic("few_effective_samples", "warning", worth))
     return tuple(found)
+
+
+def of_chains(info: SampleInfo) -> tuple[Diagnostic, ...]:
+    """one_draw: of each Markov chain, so that how they mix is not seen."""
+    if info.acceptance is None or info.n_draws > 1:
+        return ()
+    return (Diagnostic("one_draw", "warning", {"n_walkers": info.n_walkers}),)
 
 
 def changed_part(configs: np.ndarray, n_walkers: int) -> float | None:

@@ -213,7 +213,5 @@ def in_own_units(a: CenteredJacobian) -> tuple[CenteredJacobian, Array | None]:
         for trace, size in zip(traces, sizes, strict=True)
     )
     xp = array_namespace(a.weight)
-    columns = [
-        xp.full((size,), unit, dtype=xp.float64) for size, unit in zip(sizes, units, strict=True)
-    ]
+    columns = [xp.full((n,), unit, dtype=xp.float64) for n, unit in zip(sizes, units, strict=True)]
     return replace(a, jacobian=replace(jacobian, units=units)), xp.concat(columns)

@@ -56,9 +56,7 @@ def gram_of_slices(
     """
     n_samples = len(spins)
     if scales is None:
-        scales = exact_sums.scales(
-            exact_sums.summed([exact_sums.square_sums(each) for each in slices])
-        )
+        scales = exact_sums.scales(exact_sums.summed([exact_sums.square_sums(x) for x in slices]))
     gram = np.zeros((n_samples, n_samples), dtype=np.result_type(slices[0], np.float64))
     pairs = [range(end - n, end) for n, end in zip(groups, np.cumsum(groups).tolist(), strict=True)]
     widest = max(sum(slices[i].shape[1] for i in pair) for pair in pairs)

@@ -69,9 +69,7 @@ class Embedding:
     def site_at(self) -> tuple[int, ...]:
         """The site of each place, N where there is none."""
         sites = {place: site for site, place in enumerate(self.places)}
-        return tuple(
-            sites.get(place, len(self.places)) for place in range(self.shape[0] * self.shape[1])
-        )
+        return tuple(sites.get(p, len(self.places)) for p in range(self.shape[0] * self.shape[1]))
 
     def filled(self, tensors: Sequence[Array]) -> list[Array]:
         """Tensors of all places from those (d, up, left, down, right) of the sites.

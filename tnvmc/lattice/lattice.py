@@ -375,6 +375,4 @@ def check_boundary(value: str, allowed: tuple[Boundary, ...]) -> Boundary:
     meant = {"pbc": "periodic", "torus": "periodic", "ring": "periodic", "obc": "open"}
     word = meant.get(str(value).lower(), "")
     hint = f"; did you mean {word!r}?" if word in allowed else ""
-    raise ValueError(
-        f"lattice: boundary is {value!r}; it must be one of {', '.join(allowed)}{hint}"
-    )
+    raise ValueError(f"lattice: boundary is {value!r}; must be one of {', '.join(allowed)}{hint}")

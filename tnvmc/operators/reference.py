@@ -12,8 +12,11 @@ from typing import Any, Literal
 import numpy as np
 
 from tnvmc.backend.arguments import whole
+from tnvmc.lattice import grids
 from tnvmc.lattice.lattice import Lattice
+from tnvmc.operators import models
 from tnvmc.operators.basis import smallest_magnetisation
+from tnvmc.operators.properties import fingerprint
 from tnvmc.operators.term import Operator, require_operator
 
 Method = Literal["exact", "QMC", "extrapolated", "variational"]
@@ -52,7 +55,7 @@ def known_energy(operator: Operator, magnetisation: int | None = None) -> KnownE
     smallest = smallest_magnetisation(operator.n_sites, operator.local_dim)
     sector = abs(magnetisation or 0) if abs(magnetisation or 0) > smallest else 0
     given, lattice = dict[str, Any](operator.couplings or {}), operator.lattice
-    if not given or any(map(np.ndim, given.values())) or lattice.vacant:
+    if not given or any(map(np.ndim, given.values())) or lattice.vacant or not _is_model(operator):
         return None
     model, couplings = _canonical(operator.name, given)
     scale = next(iter(couplings.values()), 0.0)
@@ -73,6 +76,17 @@ def known_energy(operator: Operator, magnetisation: int | None = None) -> KnownE
             error = unit * found[1] if len(found) > 1 else None
             return KnownEnergy(unit * found[0], error, table.source, table.method)
     return None
+
+
+def _is_model(operator: Operator) -> bool:
+    """Whether it is the model of its name on the grid of its kind: bonds or terms may differ."""
+    lattice, build = operator.lattice, getattr(models, operator.name, None)
+    grid = getattr(grids, lattice.kind, None)
+    if build is None or grid is None:
+        return False
+    lengths = (lattice.n_sites,) if lattice.kind == "chain" else lattice.shape
+    plain = build(same := grid(*lengths, boundary=lattice.boundary), **(operator.couplings or {}))
+    return lattice == same and fingerprint(plain) == fingerprint(operator)
 
 
 @dataclass(frozen=True)

@@ -114,9 +114,7 @@ def which_commute(
         for string, value in (inverted if element.inverts else plain).items():
             there = tuple(sorted((element.sites[site], which) for site, which in string))
             moved[there] = value
-        change = max(
-            (abs(moved.get(key, 0) - plain.get(key, 0)) for key in {*plain, *moved}), default=0
-        )
+        change = max((abs(moved.get(k, 0) - plain.get(k, 0)) for k in {*plain, *moved}), default=0)
         found.append(bool(change <= COMMUTATOR_TOLERANCE * scale))
     return found
 

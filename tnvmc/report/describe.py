@@ -14,7 +14,7 @@ from tnvmc.operators.term import Operator
 from tnvmc.report.numbers import per_site
 from tnvmc.settings.config import Settings, build_operator
 from tnvmc.settings.model_settings import COUPLINGS, PerBond
-from tnvmc.shown import short, told_of, with_error
+from tnvmc.shown import quoted, short, told_of, with_error
 from tnvmc.storage.run_files import Damage, Json, Run, is_current, is_outdated, steps_done
 from tnvmc.trust.finished_run import of_last_stage
 
@@ -89,7 +89,7 @@ def facts(run: Run, counted: Json | None = None) -> dict[str, str]:
     if kind in (*NETWORKS, "flax", "own"):
         parts = {key: value for key, value in ansatz.items() if key not in _NO_PART}
         found["network"] = [
-            f"{key} = {' '.join(map(str, np.ravel(value).tolist())).lower()}"
+            f"{key} = {' '.join(map(str, np.ravel(value).tolist()))}".replace("True", "true")
             for key, value in parts.items()
             if value not in (None, False, [], {})
         ]
@@ -233,7 +233,8 @@ def outdated_text(run: Run) -> str | None:
         return None
     return (
         f"The observables are those after {run.observables['step']} steps, the run has made "
-        f"{steps_done(run)} or restores other symmetries; again with: tnvmc measure {run.path}"
+        f"{steps_done(run)} or restores other symmetries; again with: tnvmc measure "
+        f"{quoted(run.path)}"
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from tnvmc.ansatz.peps.starts.initial import KINDS
 from tnvmc.report.page import ReportError
 from tnvmc.shown import sentence
-from tnvmc.storage.run_files import Run
+from tnvmc.storage.run_files import Run, own_parts
 from tnvmc.trust.finished_run import diagnostics_of, final_D
 
 _MODELS = {
@@ -37,8 +37,12 @@ def leaderboard_row(run: Run) -> dict[str, Any]:
             raise ReportError(f"{where}: no row ({found.code}): {sentence(found)}")
     config, couplings = run.config, dict(run.config["hamiltonian"])
     sector, odd = abs(result.get("magnetisation") or 0), result["n_sites"] % 2
-    if sector > odd or config.get("orthogonal") or config["optimizer"].get("kind") == "time":
-        told = "a row is of the ground state, not of another level or of a time"
+    signs = [(config.get(each) or {}).get("characters") or {} for each in ("ansatz", "measure")]
+    if {"lattice", "hamiltonian", "orthogonal_to"} & {*own_parts(config)}:
+        raise ReportError(f"{where}: no row: its Hamiltonian or its level is made in Python")
+    of_level = config.get("orthogonal") or any(-1 in each.values() for each in signs)
+    if sector > odd or of_level or config["optimizer"].get("kind") == "time":
+        told = "a row is of the ground state, not of a time or of what may be another level"
         raise ReportError(f"{where}: no row: {told}")
     name, key, pauli, parameter = _MODELS.get(couplings["model"], ("", "", 0.0, None))
     used: list[Any] = [couplings.get(each) for each in (key, parameter) if each]
@@ -46,12 +50,12 @@ def leaderboard_row(run: Run) -> dict[str, Any]:
         told = f"heisenberg, j1j2 and tfim with one positive {key or 'J'} have a row"
         raise ReportError(f"{where}: no row for this {couplings['model']}: {told}")
     unit, sampled = pauli / used[0], config["sampler"]["kind"]
-    seconds, threads = result["wall_time_s"], config["run"].get("threads")
+    seconds, threads, state = result["wall_time_s"], config["run"].get("threads"), config["ansatz"]
     compute = {
         "parameters": result["n_parameters"], "device": config["run"].get("device", "cpu"),
         "samples": result["n_samples"], "bond_dimension": final_D(result),
     }  # fmt: skip
-    if config["ansatz"].get("init", "auto") in _STARTS:  # not the steps of another run
+    if state.get("init", "auto") in _STARTS:  # not the steps of another run
         compute |= {"wall_clock": f"{seconds:.0f} s", "iterations": result["steps"]}
         compute["cpu_core_hours"] = threads and seconds * threads / 3600
     _require_lattice(run)
@@ -63,7 +67,7 @@ def leaderboard_row(run: Run) -> dict[str, Any]:
         "sigma_method": "none: every configuration" if sampled == "enumerate" else
         "scatter of the means of the chains" if sampled == "metropolis" else "independent draws",
         "energy_variance": unit**2 * result["variance"], "dof": result["n_sites"], "einf": 0,
-        "method": f"{config['ansatz']['kind']}, VMC, tnvmc {result['version']}"
+        "method": f"{state.get('module') or state['kind']}, VMC, tnvmc {result['version']}"
         + ("" if result.get("magnetisation") is None else f", 2 Sz = {sector}"),
         "bound_type": "variational", "reference": None,
         "compute": {key: each for key, each in compute.items() if each is not None},

@@ -12,7 +12,7 @@ from tnvmc.report.figures import NAMES, draw, style
 from tnvmc.report.numbers import known_energy, per_site
 from tnvmc.report.observables import observed, samples_text
 from tnvmc.report.plots import check_ours
-from tnvmc.shown import duration, fixed, sentence, short, signed, templates, with_error
+from tnvmc.shown import duration, fixed, quoted, sentence, short, signed, templates, with_error
 from tnvmc.storage.files import read_plain, write_atomically
 from tnvmc.storage.run_files import (
     Json,
@@ -261,7 +261,7 @@ def _measured(run: Run) -> Iterator[str]:
     """How the observables were measured, and what is to be known of that."""
     held = run.observables
     if held is None:
-        yield f"None are measured; do so with: tnvmc measure {run.path}"
+        yield f"None are measured; do so with: tnvmc measure {quoted(run.path)}"
         return
     drawn = _DRAWN.get(str(held.get("drawn")))
     group = f", symmetrised over {', '.join(held['symmetry'])}" if held.get("symmetry") else ""

@@ -13,7 +13,7 @@ from tnvmc.report.describe import facts
 from tnvmc.report.numbers import in_columns, in_markdown, known_energy, per_site, relative_error
 from tnvmc.report.observables import observed
 from tnvmc.series.kind import SeriesTable
-from tnvmc.shown import duration, line, sentence, step_sentence
+from tnvmc.shown import duration, line, quoted, sentence, step_sentence
 from tnvmc.storage import run_files
 from tnvmc.storage.hdf5 import StateFileError, opened, parameters_in
 from tnvmc.storage.identity import kind_in
@@ -176,7 +176,7 @@ def _measured(run: Run) -> str:
 
 def _observables(run: Run) -> Iterator[str]:
     if run.observables is None:
-        yield f"none; measure them with: tnvmc measure {run.path}"
+        yield f"none; measure them with: tnvmc measure {quoted(run.path)}"
         return
     for row in observed(run.observables):
         yield f"{row.name}: {row.value} {row.detail}".rstrip()

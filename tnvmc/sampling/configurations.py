@@ -101,9 +101,8 @@ def in_sector(operator: Operator, *asked: int | None) -> Operator:
 
 def magnetisation_of(operator: Operator, configs: Array) -> int | None:
     """Twice the total Sz of the first configuration of (W, N); None where it is not conserved."""
-    return (
-        int(sectors_of(operator, configs[:1, :])[0]) if operator.conserves_magnetisation else None
-    )
+    kept = operator.conserves_magnetisation
+    return int(sectors_of(operator, configs[:1, :])[0]) if kept else None
 
 
 def _text(operator: Operator, sector: int) -> str:

@@ -143,9 +143,7 @@ def expanded(snapshot: Snapshot, which: Array) -> Snapshot:
     for name in ("configs", "weight", "closure_spread"):
         if (found := getattr(snapshot, name)) is not None:
             own[name] = xp.take(found, which, axis=0)
-    own["ratios"] = {
-        patch: xp.take(ratio, which, axis=0) for patch, ratio in snapshot.ratios.items()
-    }
+    own["ratios"] = {p: xp.take(ratio, which, axis=0) for p, ratio in snapshot.ratios.items()}
     if snapshot.jacobian is not None:
         own["jacobian"] = RepeatedJacobian(snapshot.jacobian, which)
     return replace(snapshot, **own)

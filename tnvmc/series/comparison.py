@@ -197,9 +197,7 @@ class ComparisonKind(base.SeriesKind):
         means: list[ComparedRun] = []
         if (shared.budget.seeds or 1) > 1:
             content["seeds"] = shared.budget.seeds
-            of_state = {
-                name: [r for r in rows if r.name in runs] for name, runs in shared.states.items()
-            }
+            of_state = {n: [r for r in rows if r.name in runs] for n, runs in shared.states.items()}
             means = [
                 _mean(name, each, next(iter(known.values())))
                 for name, each in of_state.items()

@@ -130,9 +130,7 @@ def sections_of(shared: Json, block: Json, measured: Json) -> dict[str, Any]:
         sections.pop("contraction", None)
         measure.pop("chi", None)
     own = dict(block)
-    inline: dict[str, Any] = {
-        name: own.pop(name) for name in ("sampler", "optimizer") if name in own
-    }
+    inline: dict[str, Any] = {key: own.pop(key) for key in ("sampler", "optimizer") if key in own}
     inline["contraction"] = {key: own.pop(key) for key in ("chi", "scheme") if key in own}
     for name, part in inline.items():
         if not isinstance(part, dict):

@@ -202,9 +202,7 @@ def above_lowest(rows: Sequence[StartRow]) -> tuple[list[StartRow], str | None]:
     if not candidates:
         return [], None
     low = min(candidates, key=lambda row: row.energy)
-    off = [
-        None if row is low else (row.energy - low.energy) / smallest_gap(row, low) for row in rows
-    ]
+    off = [None if r is low else (r.energy - low.energy) / smallest_gap(r, low) for r in rows]
     return [replace(row, above=above) for row, above in zip(rows, off, strict=True)], low.name
 
 

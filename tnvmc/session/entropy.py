@@ -17,7 +17,7 @@ import numpy as np
 from tnvmc.backend.arguments import shortly
 from tnvmc.backend.namespace import to_host
 from tnvmc.estimate.diagnostic import Diagnostic, warn_of
-from tnvmc.estimate.reliability import doubts
+from tnvmc.estimate.reliability import doubts, of_chains
 from tnvmc.estimate.statistics import estimate_samples
 from tnvmc.operators.fermions import Strings
 from tnvmc.operators.term import Operator
@@ -106,7 +106,8 @@ def _entropy(
         purity, error = _exact_purity(one, mask, strings), 0.0
     else:
         found = estimate_samples(*_exchanged(one, other, mask, strings), one.info)
-        purity, error, told = found.mean, found.error, doubts(found, one.info.n_walkers)
+        purity, error = found.mean, found.error
+        told = (*doubts(found, one.info.n_walkers), *of_chains(one.info))
         if not purity > 0 or error > LARGEST_ERROR * purity:
             values = {"sites": len(sites), "purity": purity, "error": error}
             told = (*told, Diagnostic("purity_unresolved", "warning", values))

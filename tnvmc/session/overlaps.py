@@ -18,7 +18,7 @@ from tnvmc.backend.process import one_blas_thread
 from tnvmc.contraction.double_expectation import EmptySector, boundary_overlap
 from tnvmc.estimate.bridge import Side, bridged
 from tnvmc.estimate.diagnostic import Diagnostic, warn_of
-from tnvmc.estimate.reliability import doubts
+from tnvmc.estimate.reliability import doubts, of_chains
 from tnvmc.operators.basis import Basis
 from tnvmc.operators.fermions import sector_text
 from tnvmc.operators.properties import particles_of
@@ -145,7 +145,9 @@ def _between(one: SampledState, other: SampledState) -> StateOverlap:
         values = {"n_samples": min(drawn), "shared": found.effective}
         told.append(Diagnostic("few_shared", "warning", values))
     for part, side in zip(found.parts, sides, strict=False):
-        told += [] if side.info.exact else doubts(part, side.info.n_walkers)
+        told += (
+            [] if side.info.exact else [*doubts(part, side.info.n_walkers), *of_chains(side.info)]
+        )
     squared = found.squared, found.squared_error
     return StateOverlap(*squared, found.mean, found.along, found.effective, tuple(told))
 

@@ -323,9 +323,7 @@ class Settings(Section):
 
     def changed(self, changes: Mapping[str, Mapping[str, Any]]) -> Settings:
         """Give other settings with keys changed, by section."""
-        sections = {
-            name: getattr(self, name).model_copy(update=keys) for name, keys in changes.items()
-        }
+        sections = {k: getattr(self, k).model_copy(update=keys) for k, keys in changes.items()}
         return self.model_copy(update=sections)
 
     def as_dict(self) -> dict[str, Any]:
@@ -364,9 +362,7 @@ SECTIONS = kinds_of(Settings)
 
 def keys(section: str) -> list[str]:
     """Give the keys of a section, of all its kinds."""
-    return list(
-        dict.fromkeys(key for kind in SECTIONS[section].values() for key in kind.model_fields)
-    )
+    return list(dict.fromkeys(k for kind in SECTIONS[section].values() for k in kind.model_fields))
 
 
 def build_operator(settings: Settings) -> Operator:

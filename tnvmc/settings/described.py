@@ -101,9 +101,7 @@ def _sections(vmc: Made, out: str, steps: int, init: str | None) -> dict[str, Se
     sampler: Any = method.sampler
     on_gpu = is_gpu(array_namespace(vmc.state.here.theta))
     made_of = getattr(sampler, "__dataclass_fields__", {})
-    drawn = {
-        name: getattr(sampler, name) for name in SamplerSettings.model_fields if name in made_of
-    }
+    drawn = {k: getattr(sampler, k) for k in SamplerSettings.model_fields if k in made_of}
     if vmc.state.controller(GrowingSamples):
         drawn["n_samples"] = "auto"
     scheme, contraction = vmc.ansatz.scheme, Section()

@@ -24,7 +24,7 @@ S = TypeVar("S", bound=Section)
 _NAME = re.compile(r"[\w-]+")
 _WORD = re.compile(r"\s*([\w.-]+)\s*=\s*([A-Za-z_][\w-]*)\s*(?:#.*)?")
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
-_BARE_WORD = re.compile(r"[A-Za-z_~./][\w~./\-]*")
+_BARE_WORD = re.compile(r"[A-Za-z_~./][\w~./:\-]*")
 _TABLES = ("first", "second", "term")
 """Tables within a section."""
 

@@ -237,9 +237,7 @@ def n_places(settings: Any, key: str) -> int:
             return (
                 lattice.n_sites if of is PerSite else len(lattice.bonds[_KINDS.get(key, "nearest")])
             )
-    can = [
-        name for name in model.as_couplings() if COUPLINGS.get(name, (0,))[0] in (PerBond, PerSite)
-    ]
+    can = [k for k in model.as_couplings() if COUPLINGS.get(k, (0,))[0] in (PerBond, PerSite)]
     told = ", ".join(can) or "term.1.coupling"
     raise ConfigError(conflict(where, f"is not a coupling that bonds or sites have; take {told}"))
 

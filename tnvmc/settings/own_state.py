@@ -85,7 +85,7 @@ def _load(place: str, folder: str) -> Any:
     except (Exception, SystemExit) as error:  # noqa: BLE001
         if type(error) is ModuleNotFoundError and f"{module}.".startswith(f"{error.name}."):
             why = f"no module {error.name} in {folder}, nor in the Python path; put it there"
-            raise ValueError(f"{why}, or name its folder in PYTHONPATH") from None
+            raise ValueError(f"{why}, install it, or name its folder in PYTHONPATH") from None
         raise ValueError(f"cannot be imported ({type(error).__name__}: {error})") from None
     finally:
         sys.path.remove(folder)

@@ -52,9 +52,7 @@ def stages_of(settings: Settings) -> tuple[Stage, ...]:
 
 def from_sections(settings: Settings, stage: StageSettings) -> dict[str, Any]:
     """Give what the sections of a run hold for the keys of a stage."""
-    return {
-        key: getattr(getattr(settings, section), key, None) for key, section in SECTION_OF.items()
-    }
+    return {k: getattr(getattr(settings, section), k, None) for k, section in SECTION_OF.items()}
 
 
 def as_run(settings: Settings, stage: StageSettings) -> Settings:

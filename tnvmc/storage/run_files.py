@@ -306,10 +306,8 @@ def is_finished(run: Run) -> bool:
 
 def is_current(run: Run) -> bool:
     """Tell whether result.json belongs to the last step, and was measured by the settings."""
-    measured = (run.result or {}).get("config")
-    return is_finished(run) and (
-        not measured or not run.config or asks_the_same(measured, run.config)
-    )
+    by = (run.result or {}).get("config")
+    return is_finished(run) and (not by or not run.config or asks_the_same(by, run.config))
 
 
 def relevant(config: Json) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from tnvmc.backend.namespace import array_namespace, to_host
 from tnvmc.estimate.diagnostic import Diagnostic
 from tnvmc.estimate.exchange import fixed_exchanges
 from tnvmc.estimate.observables import off_diagonal_values
-from tnvmc.estimate.reliability import changed_part, closure_threshold, doubts
+from tnvmc.estimate.reliability import changed_part, closure_threshold, doubts, of_chains
 from tnvmc.estimate.statistics import Estimate, estimate_samples
 from tnvmc.lattice.permutations import Symmetry
 from tnvmc.operators.properties import energy_bound, infinite_temperature_energy
@@ -116,6 +116,7 @@ def of_samples(found: Measured) -> Iterator[Diagnostic]:
         keys = ("measure.n_samples", *([] if chi is None else ["measure.chi"]))
         known = {"effective": measured.effective_samples, "moved": found.neighbours_move_by}
         yield from doubts(seen.energy, seen.info.n_walkers, keys, changed=changed, **known)
+        yield from of_chains(seen.info)
     fixed = fixed_exchanges(found.problem.operator, seen.snapshot)
     if fixed and measured.v_score > _NO_EIGENSTATE:
         pairs = [{"sites": list(pair), "parity": parity} for pair, parity in fixed.items()]
@@ -170,6 +171,8 @@ def of_level(
     `elsewhere`; lower_with_other_characters, of a sum over symmetries; symmetries_not_proven, of a
     network that has some.  Sectors of `most` states are diagonalised where no level is `known`.
     """
+    if final and place.ansatz.group:  # a level of others may be the ground state
+        most = max(most, place.at_once)
     if known is None and final:
         known = place.level(most)
     floor = place.floor(most) if known is None or place.lower else known

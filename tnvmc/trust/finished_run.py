@@ -16,7 +16,7 @@ from tnvmc.vmc.results import finite_or_none
 
 Json = Mapping[str, Any]
 
-DOUBTS = {"walkers_disagree", "few_walkers", "heavy_tail", "few_effective_samples"}
+DOUBTS = {"walkers_disagree", "few_walkers", "one_draw", "heavy_tail", "few_effective_samples"}
 """Codes of a measurement whose samples may be worth less than they look."""
 
 APART = 4.0

@@ -36,11 +36,17 @@ def good_lines(history: Sequence[Json]) -> list[Json]:
 
 
 def unstable(history: Sequence[Json]) -> Iterator[Diagnostic]:
-    """Warn where the guard held back too many steps of the last stage."""
+    """Warn where the guard held back too many steps of the last stage.
+
+    Small parameters, from which all first steps are short, are no reason.
+    """
     own = of_last_stage(history)
     held = sum(
         bool(line.get("undone"))
-        or any(told["code"] == "step_shortened" for told in line.get("diagnostics") or ())
+        or any(
+            told["code"] == "step_shortened" and told["values"].get("limit") != "size of theta"
+            for told in line.get("diagnostics") or ()
+        )
         for line in own
     )
     if len(own) >= FEWEST_STEPS and held > UNSTABLE * len(own):

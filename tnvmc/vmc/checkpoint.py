@@ -188,6 +188,8 @@ def _check_problem(path: Path, stored: Mapping[str, Any], wanted: Mapping[str, A
         instead = f"start a new run from this state, with ansatz.init = {str(state)!r}"
         instead += ", or grow D in a [[stage]]" if "D" in apart else ""
         instead += " (in Python, keep PEPS(sharing=...))" if "sharing" in apart else ""
+    if any(each.startswith("code ") for each in told):
+        instead = f"the file of the module has changed since: put it back, or {instead}"
     raise StateFileError(f"{path}: checkpoint of another problem: {', '.join(told)}; {instead}")
 
 

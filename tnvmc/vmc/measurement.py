@@ -20,7 +20,7 @@ from tnvmc.estimate.observables import (
     energy_terms,
     merged_targets,
 )
-from tnvmc.estimate.reliability import LEAST_CHANGED, changed_part, doubts
+from tnvmc.estimate.reliability import LEAST_CHANGED, changed_part, doubts, of_chains
 from tnvmc.estimate.statistics import Estimate, effective_samples, estimate_samples, v_score
 from tnvmc.operators.properties import fingerprint, infinite_temperature_energy, particles_of
 from tnvmc.operators.symmetry import NAMES, same_levels
@@ -367,7 +367,7 @@ class Total:
             )
         effective = None if weight is None else effective_samples(weight)
         told = doubts(found, info.n_walkers, effective=effective, changed=changed, moved=moved)
-        return replace(found, diagnostics=told)
+        return replace(found, diagnostics=(*told, *of_chains(info)))
 
     def _weight(self) -> np.ndarray | None:
         """Weights of all samples, 1 in a part that needs none; None where no part has any."""

@@ -205,9 +205,8 @@ def _penalty(
     # Norms of the two states differ by any factor, which the product of the ratios does not have.
     size = _typical(psi.log_abs - phi.log_abs)
     from_phi = amplitude_ratio(_scaled(psi, -size), phi)
-    there = _amplitudes(
-        lower.problem.ansatz, lower.point.theta, seen.snapshot.configs, seen.threads
-    )
+    at, phi_state = seen.snapshot.configs, lower.problem.ansatz
+    there = _amplitudes(phi_state, lower.point.theta, at, seen.threads)
     from_psi = amplitude_ratio(_scaled(there, size), seen.snapshot.amplitude)
     mean = _mean(from_phi, of_phi.weight, info)
     found = bridged(Side.of(seen.snapshot, there, seen.info), Side.of(of_phi, psi, info))

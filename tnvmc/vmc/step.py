@@ -142,7 +142,9 @@ def _moved(method: Method, state: State, seen: Observation, learning_rate: float
         cost.mean, cost.error, cost.variance, length * factor,
         retried=state.before_update is None and state.guard.rollbacks > 0,
     )  # fmt: skip
-    found = [Diagnostic("step_shortened", "open", {"factor": factor})] if factor < 1 else []
+    by_size = factor < state.guard.shortened(length, learning_rate, math.inf)
+    short = {"factor": factor, "limit": "size of theta" if by_size else "recent steps"}
+    found = [Diagnostic("step_shortened", "open", short)] if factor < 1 else []
     if (residual := method.rule.unsolved(info)) is not None:
         found.append(Diagnostic("system_not_solved", "open", {"residual": residual}))
     moved = replace(here, theta=theta, optimizer=optimizer)

@@ -212,8 +212,11 @@ def test_tempered_sweeps_take_more_moves() -> None:
 
 
 class Wide(nnx.Module):
+    def __init__(self) -> None:
+        self.scale = nnx.Param(jnp.ones(1))
+
     def __call__(self, configs: Any) -> Any:
-        return configs.astype(float)
+        return self.scale[...] * configs.astype(float)
 
 
 class Modulus(nnx.Module):

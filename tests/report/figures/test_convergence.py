@@ -56,6 +56,11 @@ def test_the_start_leaves_the_axis(tmp_path: Path) -> None:
     (steps,) = (line for line in axes.lines if line.get_label() == "each step")
     assert np.allclose(steps.get_xdata(), 0.5 * np.arange(1, 61), rtol=ROUNDING)
     assert axes.get_xlim()[0] == 0 and axes.get_xlim()[1] < 34
+    told = {"code": "starts_tried", "status": "good", "values": {}}
+    lines[0] |= {"diagnostics": [told]}  # work that a budget of seconds counts
+    axes = drawn(tmp_path / "tried", lines).axes[0]
+    (steps,) = (line for line in axes.lines if line.get_label() == "each step")
+    assert np.allclose(steps.get_xdata(), 39.5 + 0.5 * np.arange(1, 61), rtol=ROUNDING)
 
 
 def test_all_panels(tmp_path: Path) -> None:

@@ -120,9 +120,7 @@ def same_amplitude(where: str, found: LogAmplitude, expected: LogAmplitude, rtol
 def close(where: str, found: Array, expected: Array, tolerance: float) -> None:
     """|found - expected| <= tolerance * max(1, |expected|), entry by entry; NaN never passes."""
     found, expected = to_host(found), to_host(expected)
-    require(
-        found.shape == expected.shape, f"{where}: shape {found.shape}, expected {expected.shape}"
-    )
+    require(found.shape == expected.shape, f"{where}: shape {found.shape}, not {expected.shape}")
     error = np.abs(found - expected) / np.maximum(1.0, np.abs(expected))
     worst = np.unravel_index(int(np.argmax(np.nan_to_num(error, nan=np.inf))), error.shape)
     require(

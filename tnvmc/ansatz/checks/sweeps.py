@@ -241,9 +241,7 @@ def check_draws(case: Case) -> None:
         f"0..{d - 1}",
     )
     require(np.array_equal(host, to_host(again)), "drawer: the same numbers gave other draws")
-    require(
-        bool(np.all(np.isfinite(to_host(log_prob)))), "drawer: ln q of what was drawn is not finite"
-    )
+    require(bool(np.all(np.isfinite(to_host(log_prob)))), "drawer: ln q of a draw is not finite")
     if not ansatz.exact_draws or d**case.n_sites > MAX_STATES:
         return
     everything = to_namespace(all_configs(case.n_sites, d), case.xp)

@@ -18,11 +18,7 @@ from tnvmc.limits import NonNegativeNumber, Positive, PositiveNumber, Positives,
 
 @dataclass(frozen=True)
 class Architecture:
-    """Keywords of a network.
-
-    Raises:
-        ValueError: a value that its type does not allow.
-    """
+    """Give keywords of a network; ValueError for a value that its type does not allow."""
 
     def __post_init__(self) -> None:
         for key, kind in _types(type(self)).items():  # type: ignore[arg-type]

@@ -79,9 +79,7 @@ class CNN(nnx.Module):
         )
         n_flat = features[-1] * (grid[0] * grid[1] if self.head == "flatten" else 1)
         widths = (n_flat, *dense)
-        self.dense = nnx.List(
-            normal_linear(before, after, rngs) for before, after in pairwise(widths)
-        )
+        self.dense = nnx.List(normal_linear(a, b, rngs) for a, b in pairwise(widths))
         parts = 2 if self.output == "complex" else 1
         n_units = (*features, *dense)[-1]
         self.readout = normal_linear(widths[-1], parts * n_units, rngs, scale=0.1)

@@ -58,6 +58,8 @@ class Functional:
             is_complex = jnp.iscomplexobj(leaf)
             n_pieces = 2 if is_complex and not holomorphic else 1
             leaves.append(Leaf(_names(path), tuple(leaf.shape), is_complex, n_pieces))
+        if not leaves:
+            raise ValueError(f"FlaxAnsatz: {self.name} has no parameters")
         self.leaves = tuple(leaves)
         self.n_params = sum(leaf.size * leaf.n_pieces for leaf in leaves)  #: length P of theta
         self.dtype = np.dtype("complex128" if holomorphic else "float64")  #: of theta
@@ -72,7 +74,7 @@ class Functional:
         for leaf, array in zip(self.leaves, jax.tree.leaves(tree), strict=True):
             flat = np.asarray(array).ravel()
             parts += [flat] if leaf.n_pieces == 1 else [flat.real, flat.imag]
-        return np.concatenate(parts or [np.zeros(0)]).astype(self.dtype)
+        return np.concatenate(parts).astype(self.dtype)
 
     def unflatten(self, theta: Array) -> Tree:
         """The tree of parameters of theta (P,); traceable."""
@@ -81,6 +83,8 @@ class Functional:
     def pieces(self, theta: Array) -> list[Array]:
         """theta (P,) cut into arrays: one a leaf, two where a complex leaf is split; traceable."""
         arrays, start = [], 0
+        if theta.shape != (self.n_params,):
+            raise ValueError(f"theta has shape {theta.shape}, {self.name} ({self.n_params},)")
         for leaf in self.leaves:
             for _ in range(leaf.n_pieces):
                 arrays.append(theta[start : start + leaf.size].reshape(leaf.shape))
@@ -182,9 +186,7 @@ def check_rows(functional: Functional, as_inputs: Callable[[Array], Array]) -> N
     tree = functional.unflatten(jnp.asarray(functional.flatten(functional.tree) + noise))
     log_psi = jax.jit(functional.apply, compiler_options=_QUICK)
     together = np.asarray(log_psi(tree, inputs))
-    alone = np.concatenate(
-        [np.asarray(log_psi(tree, inputs[k : k + 1])) for k in range(len(inputs))]
-    )
+    alone = np.concatenate([np.asarray(log_psi(tree, row[None])) for row in inputs])
     kind = together.dtype if np.issubdtype(together.dtype, np.inexact) else np.float64
     tolerance = float(np.sqrt(np.finfo(kind).eps))
     limits: Any = {"rtol": tolerance, "atol": tolerance, "equal_nan": True}

@@ -347,9 +347,7 @@ def _elementwise(name: str, n: int) -> Any:
     return intrinsic(lambda typingctx, x, y, z: written(x(x, y, z), x, write))
 
 
-add, subtract, multiply, divide = (
-    _elementwise(name, 2) for name in ("fadd", "fsub", "fmul", "fdiv")
-)
+add, subtract, multiply, divide = (_elementwise(n, 2) for n in ("fadd", "fsub", "fmul", "fdiv"))
 fma, copysign, sqrt = _elementwise("fma", 3), _elementwise("copysign", 2), _elementwise("sqrt", 1)
 absolute, larger = _elementwise("fabs", 1), _elementwise("maxnum", 2)
 

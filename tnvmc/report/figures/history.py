@@ -97,21 +97,24 @@ class History:
         return list(found.values()) if len(found) > 1 else []
 
 
-def passed(seconds: Sequence[float]) -> np.ndarray:
+def passed(lines: Sequence[Mapping[str, Any]]) -> np.ndarray:
     """Give the time until the end of each step, as if the first took no longer than the median.
 
-    What a first step takes beyond it is the start: burn-in, and what was compiled for it.
+    What it takes beyond that is burn-in and what was compiled; a first step that tried several
+    starts counts in full.
     """
-    if not len(seconds):
-        return np.zeros(0)
-    return np.cumsum([min(seconds[0], float(np.median(seconds))), *seconds[1:]])
+    seconds = [line.get("seconds") or 0.0 for line in lines]
+    told = (lines[0].get("diagnostics") or ()) if lines else ()
+    if lines and all(each["code"] != "starts_tried" for each in told):
+        seconds[0] = min(seconds[0], float(np.median(seconds)))
+    return np.cumsum(seconds)
 
 
 def history_of(run: Run) -> History | None:
     """Make the history of a run; None where the number of sites is not known."""
     if run.n_sites is None:
         return None
-    elapsed = passed([line.get("seconds") or 0.0 for line in run.history])
+    elapsed = passed(run.history)
     lines = tuple(
         {**line, "elapsed": float(so_far)}
         for line, so_far in zip(run.history, elapsed, strict=True)
