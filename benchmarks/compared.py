@@ -40,7 +40,8 @@ def mean_of_runs(runs: list[dict[str, Any]], n_sites: int) -> dict[str, Any]:
     by_samples = math.hypot(*(run["energy_per_site_error"] for run in runs)) / len(runs)
     energy = float(energies.mean())
     error = max(by_samples, float(error_of_mean(energies - energy)))
-    medians = {key: float(np.median([run[key] for run in runs])) for key in MEDIANS}
+    known = {key: [run[key] for run in runs if run.get(key) is not None] for key in MEDIANS}
+    medians = {key: float(np.median(values)) if values else None for key, values in known.items()}
     per_site = {"energy_per_site": energy, "energy_per_site_error": error}
     total = {"energy": n_sites * energy, "energy_error": n_sites * error}
     return {**runs[-1], "name": runs[0]["name"], **medians, **per_site, **total}
@@ -48,7 +49,8 @@ def mean_of_runs(runs: list[dict[str, Any]], n_sites: int) -> dict[str, Any]:
 
 def read(given: str, references: dict[str, str]) -> dict[str, Any]:
     """One comparison: reference per site, rows by name, energies per site of all seeds."""
-    named, _, listed = given.rpartition("=")
+    plain = Path(given.partition(",")[0]).exists()  # a folder's name may hold "="
+    named, listed = ("", given) if plain else given.split("=", 1)
     folders = [Path(each) for each in listed.split(",")]
     name, runs = named or folders[0].name, dict[str, list[dict[str, Any]]]()
     for folder in folders:

@@ -163,6 +163,9 @@ def test_a_name_alone_is_no_model() -> None:
     for operator in (_fewer_bonds(), _other_coupling(), renamed, of_fewer):
         assert known_energy(operator) is None
     assert known_energy(replace(plain, terms=plain.terms[1:])) is None
+    for name, couplings in (("heisenberg", {"J": 1.0, "K": 0.5}), ("place", {"J": 1.0})):
+        strange = Operator(plain.lattice, plain.terms, 2, "S.S", name, couplings)
+        assert known_energy(strange) is None
 
 
 def test_dimer_singlets_are_no_more_than_a_bound_where_small_lattices_leave_them() -> None:

@@ -107,7 +107,7 @@ def test_few_walkers_and_their_operators() -> None:
         assert "few_walkers" in codes(state.expect(state.operator))
 
 
-def test_one_draw_of_each_chain_shows_no_mixing() -> None:
+def test_one_draw_of_each_chain_shows_no_mixing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Means of 64 stuck chains of one sample were off by four errors without a word."""
     state = vmc(Sampler(64, 64, threads=1))
     for n_samples, told in ((64, True), (128, False)):
@@ -119,6 +119,12 @@ def test_one_draw_of_each_chain_shows_no_mixing() -> None:
                 {x["code"] for x in measure_observables(state, n_samples=n_samples)["diagnostics"]},
             ]
         assert ["one_draw" in each for each in found] == 3 * [told]
+    from tnvmc.vmc import measurement
+
+    with monkeypatch.context() as few, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnreliableWarning)
+        few.setattr(measurement, "_ENTRIES", 1)  # parts of one draw
+        assert "one_draw" not in codes(state.expect(state.operator, n_samples=192))
     direct = vmc(DirectSampler(64, threads=1))
     assert "one_draw" not in codes(direct.measure(n_samples=64))
 

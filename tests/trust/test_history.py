@@ -94,7 +94,9 @@ def test_short_steps_from_small_parameters_are_no_instability() -> None:
     """A network of NetKet that converged to 1e-13 was "unstable", and had no row."""
     values = {"factor": 0.01, "limit": "size of theta"}
     first = [line(k, diagnostics=[{**SHORTENED, "values": values}]) for k in range(6)]
-    assert not warnings([*first, line(6), line(7)])
+    assert not warnings([*first, *map(line, range(6, 12))])
+    always = [line(k, diagnostics=first[0]["diagnostics"]) for k in range(8)]
+    assert "optimisation_unstable" in warnings(always)  # a large learning rate
     others = [line(k, diagnostics=[SHORTENED]) for k in range(6)]
     assert "optimisation_unstable" in warnings([*others, line(6), line(7)])
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from tnvmc.ansatz.generic import GenericAnsatz
 from tnvmc.ansatz.protocol import LogAmplitude
-from tnvmc.backend.arguments import numeric_type, one_of, require_states, set_whole
-from tnvmc.backend.namespace import array_namespace, is_complex, to_namespace
+from tnvmc.backend.arguments import numeric_type, one_of, set_whole
+from tnvmc.backend.namespace import array_namespace, is_complex, require_states, to_namespace
 from tnvmc.lattice.lattice import Lattice, require_lattice
 
 Array = Any

@@ -10,9 +10,9 @@ import numpy as np
 from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
 from tnvmc.ansatz.protocol import LogAmplitude
 from tnvmc.ansatz.quimb import ring_to_quimb
-from tnvmc.backend.arguments import numeric_type, require_states, set_whole, whole
+from tnvmc.backend.arguments import numeric_type, set_whole, whole
 from tnvmc.backend.linalg import normalise
-from tnvmc.backend.namespace import array_namespace, to_host
+from tnvmc.backend.namespace import array_namespace, require_states, to_host
 from tnvmc.contraction.schemes import SRC
 from tnvmc.jacobian.base import Jacobian
 from tnvmc.jacobian.slices import SliceJacobian

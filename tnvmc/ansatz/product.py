@@ -9,8 +9,8 @@ from tnvmc.ansatz.generic import GenericAnsatz, as_log_amplitude
 from tnvmc.ansatz.peps.starts.even_form import occupied
 from tnvmc.ansatz.peps.starts.simple_update import simple_update
 from tnvmc.ansatz.protocol import LogAmplitude
-from tnvmc.backend.arguments import numeric_type, require_states, set_whole
-from tnvmc.backend.namespace import array_namespace
+from tnvmc.backend.arguments import numeric_type, set_whole
+from tnvmc.backend.namespace import array_namespace, require_states
 from tnvmc.lattice.lattice import Lattice, require_lattice
 
 Array = Any

@@ -10,8 +10,8 @@ import numpy as np
 
 from tnvmc.ansatz.generic import GenericAnsatz
 from tnvmc.ansatz.protocol import LogAmplitude, real_state
-from tnvmc.backend.arguments import numeric_type, one_of, require_states
-from tnvmc.backend.namespace import array_namespace, to_namespace
+from tnvmc.backend.arguments import numeric_type, one_of
+from tnvmc.backend.namespace import array_namespace, require_states, to_namespace
 from tnvmc.lattice.lattice import Lattice, require_lattice
 from tnvmc.operators.fermions import HUBBARD, SPINLESS, T_J, Strings, mode_order
 from tnvmc.operators.term import Operator

@@ -40,6 +40,21 @@ def _namespace_of(array: Array) -> Any:
     return None
 
 
+def require_states(configs: Any, n_sites: int, local_dim: int) -> None:
+    """Raise IndexError or TypeError unless an array (B, N) of NumPy holds states 0 to d - 1."""
+    if array_namespace(configs) is not np:
+        return  # on a GPU looking would wait for it
+    if configs.ndim != 2 or configs.shape[1] != n_sites:
+        raise IndexError(f"configurations have shape {configs.shape}; there are {n_sites} sites")
+    if configs.dtype.kind not in "iub" or hasattr(configs, "mask"):
+        raise TypeError(f"configurations are {configs.dtype}; local states are whole numbers")
+    least, largest = (configs.min(), configs.max()) if configs.size else (0, 0)
+    if least < 0 or largest >= local_dim:
+        hint = " (0 for spin up, not +1 or -1)" if least == -1 else ""
+        known = f"local states are 0 to {local_dim - 1}{hint}"
+        raise IndexError(f"configurations hold {least} to {largest}; {known}")
+
+
 def is_cupy(array: Array) -> bool:
     """Tell whether an array lives on a GPU, without importing CuPy to find out."""
     return type(array).__module__.partition(".")[0] == "cupy"

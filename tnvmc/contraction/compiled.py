@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tnvmc.backend.arguments import require_states
+from tnvmc.backend.namespace import require_states
 from tnvmc.contraction.row import NORMALISE_EVERY
 from tnvmc.contraction.tensors import (
     BoundaryMPS,

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from tnvmc.backend import host
-from tnvmc.backend.arguments import require_states
-from tnvmc.backend.namespace import array_namespace
+from tnvmc.backend.namespace import array_namespace, require_states
 
 Array = Any
 Shape = tuple[int, ...]

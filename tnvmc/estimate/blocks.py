@@ -74,11 +74,7 @@ class Blocks:
         return total**2 / self._square if self._square else 0.0
 
     def mean(self) -> np.ndarray:
-        """Means of the terms: (T,).
-
-        Raises:
-            ValueError: all weights are 0.
-        """
+        """Means of the terms: (T,); ValueError if all weights are 0."""
         return self._without()[0]
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:

@@ -83,9 +83,9 @@ def doubts(
     return tuple(found)
 
 
-def of_chains(info: SampleInfo) -> tuple[Diagnostic, ...]:
+def of_chains(info: SampleInfo, n_samples: int) -> tuple[Diagnostic, ...]:
     """one_draw: of each Markov chain, so that how they mix is not seen."""
-    if info.acceptance is None or info.n_draws > 1:
+    if info.acceptance is None or n_samples > info.n_walkers:
         return ()
     return (Diagnostic("one_draw", "warning", {"n_walkers": info.n_walkers}),)
 

@@ -137,10 +137,7 @@ class Factor:
         return np.concatenate(parts) if parts else np.empty(0)
 
     def solve(self, b: np.ndarray) -> np.ndarray:
-        """Give x with L L^dagger x = b, in the precision of the two.
-
-        Cost: 2 n^2, on one thread.
-        """
+        """Give x with L L^dagger x = b, in their precision: 2 n^2 operations on one thread."""
         tiles = tiles_of(self.n)
         divided = partial(solve_triangular, lower=True, check_finite=False)
         x = b.astype(np.result_type(b, *(row.dtype for row in self.rows.values())))

@@ -3,6 +3,7 @@
 import itertools
 import math
 import tomllib
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -54,8 +55,14 @@ def known_energy(operator: Operator, magnetisation: int | None = None) -> KnownE
     operator.states(magnetisation)  # ValueError
     smallest = smallest_magnetisation(operator.n_sites, operator.local_dim)
     sector = abs(magnetisation or 0) if abs(magnetisation or 0) > smallest else 0
+    found = _of_name(operator, sector)
+    return found if found is not None and _is_model(operator) else None
+
+
+def _of_name(operator: Operator, sector: int) -> KnownEnergy | None:
+    """Look up the energy of the model and the grid that names, couplings and shape tell."""
     given, lattice = dict[str, Any](operator.couplings or {}), operator.lattice
-    if not given or any(map(np.ndim, given.values())) or lattice.vacant or not _is_model(operator):
+    if not given or any(map(np.ndim, given.values())) or lattice.vacant:
         return None
     model, couplings = _canonical(operator.name, given)
     scale = next(iter(couplings.values()), 0.0)
@@ -80,12 +87,14 @@ def known_energy(operator: Operator, magnetisation: int | None = None) -> KnownE
 
 def _is_model(operator: Operator) -> bool:
     """Whether it is the model of its name on the grid of its kind: bonds or terms may differ."""
-    lattice, build = operator.lattice, getattr(models, operator.name, None)
-    grid = getattr(grids, lattice.kind, None)
-    if build is None or grid is None:
-        return False
+    lattice, build = operator.lattice, getattr(models, operator.name)
     lengths = (lattice.n_sites,) if lattice.kind == "chain" else lattice.shape
-    plain = build(same := grid(*lengths, boundary=lattice.boundary), **(operator.couplings or {}))
+    same = getattr(grids, lattice.kind)(*lengths, boundary=lattice.boundary)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            plain = build(same, **(operator.couplings or {}))
+    except (TypeError, ValueError):  # couplings of another model
+        return False
     return lattice == same and fingerprint(plain) == fingerprint(operator)
 
 

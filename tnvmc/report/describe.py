@@ -89,7 +89,7 @@ def facts(run: Run, counted: Json | None = None) -> dict[str, str]:
     if kind in (*NETWORKS, "flax", "own"):
         parts = {key: value for key, value in ansatz.items() if key not in _NO_PART}
         found["network"] = [
-            f"{key} = {' '.join(map(str, np.ravel(value).tolist()))}".replace("True", "true")
+            f"{key} = {' '.join('true' if x is True else str(x) for x in np.ravel(value).tolist())}"
             for key, value in parts.items()
             if value not in (None, False, [], {})
         ]

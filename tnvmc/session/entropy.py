@@ -107,7 +107,7 @@ def _entropy(
     else:
         found = estimate_samples(*_exchanged(one, other, mask, strings), one.info)
         purity, error = found.mean, found.error
-        told = (*doubts(found, one.info.n_walkers), *of_chains(one.info))
+        told = (*doubts(found, one.info.n_walkers), *of_chains(one.info, found.n_samples))
         if not purity > 0 or error > LARGEST_ERROR * purity:
             values = {"sites": len(sites), "purity": purity, "error": error}
             told = (*told, Diagnostic("purity_unresolved", "warning", values))

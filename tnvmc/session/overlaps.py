@@ -145,9 +145,8 @@ def _between(one: SampledState, other: SampledState) -> StateOverlap:
         values = {"n_samples": min(drawn), "shared": found.effective}
         told.append(Diagnostic("few_shared", "warning", values))
     for part, side in zip(found.parts, sides, strict=False):
-        told += (
-            [] if side.info.exact else [*doubts(part, side.info.n_walkers), *of_chains(side.info)]
-        )
+        if not side.info.exact:
+            told += doubts(part, side.info.n_walkers) + of_chains(side.info, part.n_samples)
     squared = found.squared, found.squared_error
     return StateOverlap(*squared, found.mean, found.along, found.effective, tuple(told))
 

@@ -116,7 +116,7 @@ def of_samples(found: Measured) -> Iterator[Diagnostic]:
         keys = ("measure.n_samples", *([] if chi is None else ["measure.chi"]))
         known = {"effective": measured.effective_samples, "moved": found.neighbours_move_by}
         yield from doubts(seen.energy, seen.info.n_walkers, keys, changed=changed, **known)
-        yield from of_chains(seen.info)
+        yield from of_chains(seen.info, seen.energy.n_samples)
     fixed = fixed_exchanges(found.problem.operator, seen.snapshot)
     if fixed and measured.v_score > _NO_EIGENSTATE:
         pairs = [{"sites": list(pair), "parity": parity} for pair, parity in fixed.items()]

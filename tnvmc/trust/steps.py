@@ -36,18 +36,16 @@ def good_lines(history: Sequence[Json]) -> list[Json]:
 
 
 def unstable(history: Sequence[Json]) -> Iterator[Diagnostic]:
-    """Warn where the guard held back too many steps of the last stage.
-
-    Small parameters, from which all first steps are short, are no reason.
-    """
+    """Warn where too many steps of the last stage were held back, not first by a small theta."""
     own = of_last_stage(history)
     held = sum(
         bool(line.get("undone"))
         or any(
-            told["code"] == "step_shortened" and told["values"].get("limit") != "size of theta"
+            told["code"] == "step_shortened"
+            and (2 * k >= len(own) or told["values"].get("limit") != "size of theta")
             for told in line.get("diagnostics") or ()
         )
-        for line in own
+        for k, line in enumerate(own)
     )
     if len(own) >= FEWEST_STEPS and held > UNSTABLE * len(own):
         of_sr = any("shift" in (line.get("optimizer") or {}) for line in own)

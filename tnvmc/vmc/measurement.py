@@ -367,7 +367,7 @@ class Total:
             )
         effective = None if weight is None else effective_samples(weight)
         told = doubts(found, info.n_walkers, effective=effective, changed=changed, moved=moved)
-        return replace(found, diagnostics=(*told, *of_chains(info)))
+        return replace(found, diagnostics=(*told, *of_chains(info, len(values))))
 
     def _weight(self) -> np.ndarray | None:
         """Weights of all samples, 1 in a part that needs none; None where no part has any."""

@@ -38,8 +38,8 @@ from tnvmc.ansatz.neural.functional import (
 )
 from tnvmc.ansatz.neural.symmetry_average import Orbits, SymmetryAverage
 from tnvmc.ansatz.protocol import Draw, Execution, LogAmplitude, code_of
-from tnvmc.backend.arguments import require_states, whole
-from tnvmc.backend.namespace import array_namespace, distinct_rows, is_cupy
+from tnvmc.backend.arguments import whole
+from tnvmc.backend.namespace import array_namespace, distinct_rows, is_cupy, require_states
 from tnvmc.lattice.lattice import Lattice, Patch, require_lattice
 from tnvmc.lattice.permutations import SymmetryGroup
 from tnvmc.operators.symmetry import require_symmetric
