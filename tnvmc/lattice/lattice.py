@@ -259,7 +259,7 @@ def _check_bonds(kind: str, pairs: Iterable[tuple[int, int]], n_sites: int) -> t
         ) from None
     for pair in given:
         if len(pair) != 2 or not all(map(is_whole, pair)):
-            raise ValueError(f"lattice: bond {pair!r} of kind {kind!r} is no pair of site indices")
+            raise ValueError(f"lattice: bond {pair!r} of kind {kind!r} is not a pair of sites")
         sites = int(pair[0]), int(pair[1])
         bond = (min(sites), max(sites))
         if bond[0] == bond[1] or bond[0] < 0 or bond[1] >= n_sites:
