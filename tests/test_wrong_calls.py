@@ -239,6 +239,13 @@ def _states() -> dict[str, Any]:
 ALTERNATING = np.arange(9)[None, :] % 2
 
 
+def test_a_network_has_no_amplitude_of_parameters_of_another_length() -> None:
+    """A theta that was too long was cut."""
+    state, theta = next(each for each in _states().values() if "Flax" in type(each[0]).__name__)
+    with pytest.raises(ValueError, match="theta has shape"):
+        state.log_amplitude(np.append(theta, 0.1), ALTERNATING)
+
+
 @pytest.mark.parametrize(
     ("configs", "error"),
     [

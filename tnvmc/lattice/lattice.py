@@ -200,7 +200,8 @@ def from_bonds(
     n_sites = grid[0] * grid[1] - len(empty)
     kinds = bonds if isinstance(bonds, Mapping) else {"nearest": bonds}
     if "all" in kinds:
-        raise ValueError("lattice: a kind of bonds is called 'all', which means all sites")
+        why = "lattice: a kind of bonds is called 'all', which means all sites; rename it"
+        raise ValueError(why)
     given = {kind: _check_bonds(kind, pairs, n_sites) for kind, pairs in kinds.items()}
     return Lattice(
         kind="graph" if is_whole(shape) else "custom",

@@ -39,7 +39,9 @@ def leaderboard_row(run: Run) -> dict[str, Any]:
     sector, odd = abs(result.get("magnetisation") or 0), result["n_sites"] % 2
     signs = [(config.get(each) or {}).get("characters") or {} for each in ("ansatz", "measure")]
     if {"lattice", "hamiltonian", "orthogonal_to"} & {*own_parts(config)}:
-        raise ReportError(f"{where}: no row: its Hamiltonian or its level is made in Python")
+        raise ReportError(
+            f"{where}: no row: its Hamiltonian or level is made in Python, not in a file"
+        )
     of_level = config.get("orthogonal") or any(-1 in each.values() for each in signs)
     if sector > odd or of_level or config["optimizer"].get("kind") == "time":
         told = "a row is of the ground state, not of a time or of what may be another level"

@@ -73,7 +73,7 @@ class Place:
     sector: int | None  #: twice the total Sz; None for the full space
     ansatz: Ansatz
     lower: tuple[LowerState, ...] = ()  #: states that it is kept orthogonal to
-    at_once = DIAGONALISED_AT_ONCE
+    at_once = DIAGONALISED_AT_ONCE  #: states of a sector that takes some seconds
 
     def level(self, most: int) -> KnownEnergy | None:
         """Give the energy of the level, exact or by QMC, where a sector of `most` states has it."""
